@@ -1,0 +1,52 @@
+package lock
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// NewClient returns a client with the address, credentials and TLS settings
+// of opts and the behaviour that a lock needs; opts itself is left alone.
+//
+// The client's own defaults suit a cache: it sends a command whose reply got
+// lost again, which then meets its own lock; it dials up to 20 times before
+// it reports that nobody listens; it ignores a context's deadline while it
+// reads; and it introduces itself with three round trips before the first
+// command. All of that is off, and each exchange is bounded by the deadline of
+// its context.
+func NewClient(opts *redis.Options) *redis.Client {
+	own := *opts
+	own.MaxRetries = -1
+	own.DialerRetries = 1
+	own.ContextTimeoutEnabled = true
+	own.DisableIdentity = true
+	own.ClientName = ""
+	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	own.PipelinePoolSize = -1
+	// One connection serves a run; a second is there for the release while a
+	// renewal hangs on the first, a third while both do.
+	own.PoolSize = 3
+	own.MinIdleConns = 0
+	own.ConnMaxIdleTime = -1
+	if own.TLSConfig != nil && own.Dialer == nil {
+		// The client's own TLS dialer takes no notice of the context.
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: own.DialTimeout}, Config: own.TLSConfig}
+		own.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		}
+	}
+	return redis.NewClient(&own)
+}
+
+// place names the server in messages: its address, never its credentials.
+func place(client *redis.Client) string {
+	opts := client.Options()
+	if opts.Network == "unix" {
+		return "unix://" + opts.Addr
+	}
+	return opts.Addr
+}

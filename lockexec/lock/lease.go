@@ -1,0 +1,282 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Lease is a lock that we hold. It is safe for concurrent use.
+type Lease struct {
+	locker *Locker
+	name   string
+	token  string
+	fence  int64
+	ttl    time.Duration
+
+	// calls counts the exchanges under way. One that was given up goes on
+	// until its own time-out.
+	calls sync.WaitGroup
+
+	mu        sync.Mutex
+	sent      Instant // when the last exchange that set the ttl was sent
+	lastError error   // of the last renewal, nil when it succeeded
+}
+
+// Name returns the full name of the lock.
+func (l *Lease) Name() string { return l.name }
+
+// Token returns the value that stands for this holder in the lock.
+func (l *Lease) Token() string { return l.token }
+
+// Fence returns the fencing number of this holder: higher than that of every
+// earlier holder, exact in a float64. A resource that remembers the highest
+// it saw can refuse a holder that was paused and overtaken.
+func (l *Lease) Fence() int64 { return l.fence }
+
+// TTL returns how long the server keeps the lock after each renewal.
+func (l *Lease) TTL() time.Duration { return l.ttl }
+
+// SafeEnd returns the instant up to which the lock is surely ours: the ttl
+// counted from before the last successful exchange was sent, less the drift
+// between this clock and the server's, 1 % of the ttl and 2 ms.
+func (l *Lease) SafeEnd() Instant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.safeEnd()
+}
+
+func (l *Lease) safeEnd() Instant {
+	drift := l.ttl/100 + 2*time.Millisecond
+	return l.sent.Add(l.ttl - drift)
+}
+
+// Expired returns nil before the safe end, and [Lease.Overdue] after it.
+func (l *Lease) Expired() error {
+	if l.locker.now() < l.SafeEnd() {
+		return nil
+	}
+	return l.Overdue()
+}
+
+// Overdue returns the [*LostError] of a lease that was not renewed in time,
+// with the last renewal's failure as its cause. It does not look at the clock.
+func (l *Lease) Overdue() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &LostError{Name: l.name, Reason: LossExpired, Cause: l.lastError}
+}
+
+// extend notes that an exchange sent at that instant set the ttl anew. One
+// whose reply came late never moves the safe end back.
+func (l *Lease) extend(sent Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent = max(l.sent, sent)
+	l.lastError = nil
+}
+
+// renewalDue returns the time until the next renewal, a third of the ttl
+// after the last one was sent.
+func (l *Lease) renewalDue() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, l.sent.Add(l.ttl/3).Until(l.locker.now()))
+}
+
+func (l *Lease) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastError = err
+}
+
+// Renew starts the lease anew. It fails with [*LostError] when the lock is
+// gone or another's, which is final; with [*ServerError] when that is not
+// known, which leaves the safe end where it was; or with the cause of ctx.
+func (l *Lease) Renew(ctx context.Context) error {
+	sent := l.locker.now()
+	raw, err := l.run(ctx, l.ttl/6, "renew", renewScript,
+		[]string{l.name}, l.token, l.ttl.Milliseconds())
+	state := gone
+	if err == nil {
+		state, err = parseOwnership("renew", raw)
+		if err != nil {
+			err = l.failure("renew", err, FaultOther)
+		}
+	}
+	if err != nil {
+		l.failed(err)
+		return err
+	}
+	if state != ours {
+		return l.lost(state)
+	}
+	l.extend(sent)
+	return nil
+}
+
+func (l *Lease) lost(state ownership) *LostError {
+	if state == another {
+		return &LostError{Name: l.name, Reason: LossReplaced}
+	}
+	return &LostError{Name: l.name, Reason: LossMissing}
+}
+
+// Keep renews the lease every third of its ttl until ctx is done, and returns
+// nil, or until the lock is lost, and returns a [*LostError]. A renewal that
+// fails otherwise is tried again at once and then with short pauses; each
+// such failure goes to log. Keep does not look at the safe end: whoever has
+// work to stop watches that, on a goroutine that no server can hold up.
+func (l *Lease) Keep(ctx context.Context, log *slog.Logger) error {
+	refresh := time.NewTicker(recordTTL(l.ttl) / 3)
+	defer refresh.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-refresh.C:
+			l.refresh(ctx, log)
+			continue
+		case <-time.After(l.renewalDue()):
+		}
+		for retry := (backoff{most: min(lastBackoff, l.ttl/12)}); ; {
+			err := l.Renew(ctx)
+			if err == nil {
+				log.Debug("renewed "+l.name, "event", "renewed", "lock", l.name)
+				break
+			}
+			if errors.Is(err, ErrLost) {
+				return err
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			log.Warn(err.Error()+"; trying again", "event", "renew_failed", "lock", l.name, "error", err.Error())
+			if !retry.sleep(ctx, l.ttl) {
+				return nil
+			}
+		}
+	}
+}
+
+// refresh keeps the holder record alive. A failure leaves a lock that nobody
+// can put a name to, which is not worth more than a line in the log.
+func (l *Lease) refresh(ctx context.Context, log *slog.Logger) {
+	_, err := l.run(ctx, l.ttl/6, "refresh", refreshScript,
+		[]string{beside("holders", l.name)}, l.token, recordTTL(l.ttl).Milliseconds())
+	if err != nil {
+		log.Debug(err.Error(), "event", "refresh_failed", "lock", l.name)
+	}
+}
+
+// Release deletes the lock if it is still ours, trying until ctx is done
+// while the server can't be reached. It fails with [*LostError] when the lock
+// was gone or another's before it was asked to release it. When a reply got
+// lost on the way and the lock is gone at the next try, that is a success.
+//
+// Nothing may renew the lease meanwhile. When Release fails otherwise, the
+// server deletes the lock when its ttl is over.
+func (l *Lease) Release(ctx context.Context) error {
+	unsettled := false // a try may have released the lock without our knowing
+	var failure *ServerError
+	for retry := (backoff{most: min(lastBackoff, l.ttl/12)}); ; {
+		state, err := l.releaseOnce(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil && failure != nil:
+			return failure // says more than that the time is over
+		case err != nil:
+			known := errors.As(err, &failure) && failure.Fault.undone()
+			unsettled = unsettled || !known
+			if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, l.ttl) {
+				return err
+			}
+		case state == ours, unsettled:
+			return nil
+		default:
+			return l.lost(state)
+		}
+	}
+}
+
+func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
+	raw, err := l.run(ctx, max(l.ttl/6, minReleaseTry), "release", releaseScript,
+		[]string{l.name, beside("holders", l.name)}, l.token)
+	if err != nil {
+		return gone, err
+	}
+	state, err := parseOwnership("release", raw)
+	if err != nil {
+		return gone, l.failure("release", err, FaultOther)
+	}
+	return state, nil
+}
+
+// minReleaseTry is the least that one try of a release waits for its reply:
+// with a short ttl, giving up early would cost more than it saves.
+const minReleaseTry = 250 * time.Millisecond
+
+// settle releases a token that may or may not have become the lock: after
+// every exchange that is still on its way has ended, as a late one could take
+// the lock behind our back. It waits no longer than settleBudget; the ttl
+// takes care of the rest.
+func (l *Lease) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleBudget)
+	defer cancel()
+	settled := make(chan struct{})
+	go func() {
+		l.Wait()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		_, _ = l.releaseOnce(ctx)
+	case <-ctx.Done():
+	}
+}
+
+const settleBudget = time.Second
+
+// Wait waits for exchanges with the server that were given up and have not
+// ended. Each has a time-out, so Wait ends too. It comes last: no other call
+// on the lease may be under way.
+func (l *Lease) Wait() { l.calls.Wait() }
+
+// run sends one script and returns its reply, a [*ServerError], or the cause
+// of ctx. It returns as soon as ctx is done or the budget is over, whatever
+// the client does: that looks at deadlines only, and at none while it shakes
+// hands by TLS.
+func (l *Lease) run(
+	ctx context.Context, budget time.Duration, op, script string, keys []string, args ...any,
+) (any, error) {
+	type result struct {
+		reply any
+		err   error
+	}
+	done := make(chan result, 1)
+	bounded, cancel := context.WithTimeout(ctx, budget)
+	l.calls.Go(func() {
+		defer cancel()
+		reply, err := eval(bounded, l.locker.client, script, keys, args...)
+		done <- result{reply, err}
+	})
+	var r result
+	select {
+	case r = <-done:
+	case <-bounded.Done():
+		r.err = context.DeadlineExceeded
+	}
+	switch {
+	case r.err == nil:
+		return r.reply, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	default:
+		return nil, l.failure(op, r.err, classify(r.err))
+	}
+}
+
+func (l *Lease) failure(op string, err error, fault Fault) *ServerError {
+	return &ServerError{Op: op, Name: l.name, Place: l.locker.place, Fault: fault, Err: err}
+}

@@ -1,0 +1,303 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+)
+
+// Each state of a real server in which it refuses, what an acquisition makes
+// of it, and that no lock is left behind.
+func TestRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	for _, tc := range []struct {
+		name      string
+		server    []redistest.Option
+		opts      redis.Options // beside the address
+		arrange   func(t *testing.T, s *redistest.Server)
+		fault     lock.Fault
+		forbidden bool // ErrNotPermitted, not ErrUnavailable
+	}{
+		{
+			name:   "no password given",
+			server: []redistest.Option{redistest.WithPassword("pw")},
+			fault:  lock.FaultNoAuth, forbidden: true,
+		},
+		{
+			name:   "wrong password",
+			server: []redistest.Option{redistest.WithPassword("pw")},
+			opts:   redis.Options{Password: "other"},
+			fault:  lock.FaultWrongPass, forbidden: true,
+		},
+		{
+			name:   "no right to run scripts",
+			server: []redistest.Option{redistest.WithACL("user u on >pw ~* +set +get")},
+			opts:   redis.Options{Username: "u", Password: "pw"},
+			fault:  lock.FaultNoPerm, forbidden: true,
+		},
+		{
+			name:   "no right to a command in the script",
+			server: []redistest.Option{redistest.WithACL("user u on >pw ~* +eval +get +set +time")},
+			opts:   redis.Options{Username: "u", Password: "pw"},
+			fault:  lock.FaultNoPerm, forbidden: true,
+		},
+		{
+			name:   "no right to the keys beside the lock",
+			server: []redistest.Option{redistest.WithACL("user u on >pw ~lock:* +@all")},
+			opts:   redis.Options{Username: "u", Password: "pw"},
+			fault:  lock.FaultNoPerm, forbidden: true,
+		},
+		{
+			name: "replica",
+			arrange: func(t *testing.T, s *redistest.Server) {
+				admin(t, s, "replicaof", "127.0.0.1", "1")
+				admin(t, s, "config", "set", "replica-serve-stale-data", "yes")
+			},
+			fault: lock.FaultReadOnly,
+		},
+		{
+			name: "replica that lost its primary",
+			arrange: func(t *testing.T, s *redistest.Server) {
+				admin(t, s, "config", "set", "replica-serve-stale-data", "no")
+				admin(t, s, "replicaof", "127.0.0.1", "1")
+			},
+			fault: lock.FaultMasterDown,
+		},
+		{
+			name: "maxmemory reached",
+			arrange: func(t *testing.T, s *redistest.Server) {
+				admin(t, s, "config", "set", "maxmemory-policy", "noeviction")
+				admin(t, s, "config", "set", "maxmemory", "1")
+			},
+			fault: lock.FaultOOM,
+		},
+		{
+			name:    "too few replicas",
+			arrange: func(t *testing.T, s *redistest.Server) { admin(t, s, "config", "set", "min-replicas-to-write", "1") },
+			fault:   lock.FaultNoReplicas,
+		},
+		{
+			name: "can't save",
+			arrange: func(t *testing.T, s *redistest.Server) {
+				admin(t, s, "config", "set", "save", "3600 1")
+				// A folder in the place of the file that it would write.
+				if err := os.Mkdir(filepath.Join(filepath.Dir(s.Socket()), "dump.rdb"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				admin(t, s, "set", "dirty", "1")
+				client := s.Client(t)
+				redistest.Eventually(t, func() bool {
+					_ = client.BgSave(t.Context()).Err()
+					err := client.Set(t.Context(), "x", 1, 0).Err()
+					return err != nil && strings.HasPrefix(err.Error(), "MISCONF")
+				}, "a save has failed")
+			},
+			fault: lock.FaultMisconf,
+		},
+		{
+			name:    "cluster node without slots",
+			server:  []redistest.Option{redistest.WithConfig("cluster-enabled", "yes")},
+			arrange: func(*testing.T, *redistest.Server) {},
+			fault:   lock.FaultClusterDown,
+		},
+		{
+			name: "busy with a script",
+			arrange: func(t *testing.T, s *redistest.Server) {
+				admin(t, s, "config", "set", "busy-reply-threshold", "1")
+				blocker := s.Client(t)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					blocker.Eval(context.Background(), "while true do end", nil)
+				}()
+				other := s.Client(t)
+				redistest.Eventually(t, func() bool {
+					err := other.Ping(t.Context()).Err()
+					return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+				}, "the server is busy")
+				t.Cleanup(func() {
+					other.ScriptKill(context.Background())
+					<-done
+				})
+			},
+			fault: lock.FaultBusy,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := redistest.Start(t, tc.server...)
+			if tc.arrange != nil {
+				tc.arrange(t, s)
+			}
+			opts := tc.opts
+			opts.Addr = s.Addr()
+			req := request()
+			req.ConnectTimeout = 300 * time.Millisecond
+			_, err := lock.New(newClient(t, &opts)).Acquire(t.Context(), req)
+			var failure *lock.ServerError
+			if !errors.As(err, &failure) || failure.Fault != tc.fault {
+				t.Fatalf("got %v, want fault %d", err, tc.fault)
+			}
+			if errors.Is(err, lock.ErrNotPermitted) != tc.forbidden || errors.Is(err, lock.ErrUnavailable) == tc.forbidden {
+				t.Errorf("%v: forbidden %v, unavailable %v", err,
+					errors.Is(err, lock.ErrNotPermitted), errors.Is(err, lock.ErrUnavailable))
+			}
+			if errors.Is(err, lock.ErrLocked) || errors.Is(err, lock.ErrLost) {
+				t.Errorf("%v counts as held or lost", err)
+			}
+		})
+	}
+}
+
+func admin(t *testing.T, s *redistest.Server, args ...any) {
+	t.Helper()
+	if err := s.Client(t).Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// A refusal that may pass is waited out within the connect time-out.
+func TestAcquireWaitsOutARefusalThatPasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	admin(t, s, "config", "set", "min-replicas-to-write", "1")
+	monitor := s.Monitor(t)
+	go func() {
+		for len(monitor.Lines()) < 3 { // HELLO, the first try and the second
+			time.Sleep(time.Millisecond)
+		}
+		s.Client(t).ConfigSet(context.Background(), "min-replicas-to-write", "0")
+	}()
+	req := request()
+	req.ConnectTimeout = 30 * time.Second
+	if _, err := lock.New(newClient(t, &redis.Options{Addr: s.Addr()})).Acquire(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	req := request()
+	req.ConnectTimeout = 200 * time.Millisecond
+	_, err := lock.New(newClient(t, &redis.Options{Addr: freeAddr(t)})).Acquire(t.Context(), req)
+	var failure *lock.ServerError
+	if !errors.As(err, &failure) || failure.Fault != lock.FaultUnreachable || !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("got %v, want an unreachable server", err)
+	}
+}
+
+func TestWhatListensIsNotRedis(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			go func() {
+				defer conn.Close()
+				_, _ = conn.Read(make([]byte, 1<<16))
+			}()
+		}
+	}()
+	_, err = lock.New(newClient(t, &redis.Options{Addr: listener.Addr().String()})).Acquire(t.Context(), request())
+	var failure *lock.ServerError
+	if !errors.As(err, &failure) || failure.Fault != lock.FaultProtocol {
+		t.Errorf("got %v, want a protocol fault at once", err)
+	}
+}
+
+func TestTLSThatIsNotTrusted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t, redistest.WithTLS())
+	config := tlsConfig(t, s)
+	config.RootCAs = nil // the system's, which do not know this one
+	_, err := lock.New(newClient(t, &redis.Options{Addr: s.TLSAddr(), TLSConfig: config})).Acquire(t.Context(), request())
+	var failure *lock.ServerError
+	if !errors.As(err, &failure) || failure.Fault != lock.FaultTLS {
+		t.Errorf("unknown CA: got %v, want a TLS fault", err)
+	}
+	config = tlsConfig(t, s)
+	_, err = lock.New(newClient(t, &redis.Options{Addr: s.Addr(), TLSConfig: config})).Acquire(t.Context(), lock.Request{
+		Name: name, TTL: time.Second, ConnectTimeout: 300 * time.Millisecond,
+	})
+	if !errors.As(err, &failure) || !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("TLS to a plain port: got %v", err)
+	}
+}
+
+// What a run costs, in commands: HELLO, which the client always sends, and
+// one more before the work starts; one to release.
+func TestRoundTrips(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	s.ResetStats(t)
+	client := newClient(t, &redis.Options{Addr: s.Addr()})
+	lease := acquire(t, client)
+	stats := s.CommandStats(t)
+	if stats["hello"] != 1 || stats["eval"] != 1 || len(directCommands(stats)) != 2 {
+		t.Errorf("before the work: %v, want one hello and one eval", directCommands(stats))
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stats = s.CommandStats(t)
+	if stats["hello"] != 1 || stats["eval"] != 2 || len(directCommands(stats)) != 2 {
+		t.Errorf("all in all: %v, want one hello and two evals", directCommands(stats))
+	}
+	if conns := client.PoolStats().TotalConns; conns != 1 {
+		t.Errorf("%d connections, want 1", conns)
+	}
+}
+
+// directCommands leaves out what scripts called, and the test's own questions.
+func directCommands(stats map[string]int64) map[string]int64 {
+	direct := map[string]int64{}
+	for command, calls := range stats {
+		switch command {
+		case "get", "set", "del", "pexpire", "pttl", "time", "hget", "hset", "hdel", "hexists":
+		case "info", "config|resetstat", "config|get", "ping", "auth":
+		default:
+			direct[command] = calls
+		}
+	}
+	return direct
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	s := redistest.Start(b)
+	client := lock.NewClient(&redis.Options{Addr: s.Addr()})
+	defer client.Close()
+	locker := lock.New(client)
+	for b.Loop() {
+		lease, err := locker.Acquire(b.Context(), request())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := lease.Release(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
