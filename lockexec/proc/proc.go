@@ -1,0 +1,155 @@
+// Package proc starts a command, passes signals to it, and ends it together
+// with everything it started.
+//
+// A [Process] has two ends: its own, after which [Process.Status] says how it
+// ended, and that of its tree, when nothing that it started runs any more.
+// Between the two are its leftovers: background jobs, daemons, the tee of a
+// shell's process substitution.
+//
+// # What may be touched here
+//
+// Nothing here knows of locks, Redis or the command line. Documented functions
+// stand in files without a platform suffix; what differs by platform is
+// unexported and lives in the _linux, _unix and _windows files.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Command says what to start. The child gets the standard streams, working
+// directory, umask, limits and further inherited descriptors of this process
+// as they are.
+type Command struct {
+	Path string   // the file to run, as from [LookPath]
+	Args []string // argv, the program's name first
+	Env  []string // the whole environment
+
+	// Terminal leaves the child in this process's group, which has the
+	// terminal: see [OnTerminal]. Otherwise it gets a group of its own.
+	Terminal bool
+
+	// Adopt says that this process has no other children and may take over
+	// whatever the child orphans (Linux: as a subreaper that waits for any
+	// child). Only then daemons that left the child's group are seen and
+	// killed too. A program with children of its own must leave it off: they
+	// would be reaped, and killed, as the child's.
+	Adopt bool
+
+	// Spare, unless nil, says which processes below this one are nobody's to
+	// wait for or to kill, though they were adopted or started in the tree.
+	Spare func(pid int) bool
+}
+
+// Status is how a process ended.
+type Status struct {
+	Code   int            // exit code, when Signal is 0
+	Signal syscall.Signal // what it died of, or 0
+}
+
+// Shell returns the status as a shell's $?: the exit code, or 128 plus the
+// number of the signal.
+func (s Status) Shell() int {
+	if s.Signal != 0 {
+		return 128 + int(s.Signal)
+	}
+	return s.Code
+}
+
+func (s Status) String() string {
+	if s.Signal != 0 {
+		return "died of " + SignalName(s.Signal)
+	}
+	return fmt.Sprintf("exited with %d", s.Code)
+}
+
+// The ways in which a command can't be started, for errors.Is.
+var (
+	ErrNotFound      = errors.New("command not found")
+	ErrNotExecutable = errors.New("command cannot be executed")
+)
+
+// StartError says which command could not be started and why. It is
+// [ErrNotFound] or [ErrNotExecutable], or neither when the system is at fault
+// (out of processes or memory).
+type StartError struct {
+	Command string
+	Kind    error // may be nil
+	Err     error
+}
+
+func (e *StartError) Error() string { return e.Command + ": " + e.Err.Error() }
+
+// Is reports whether target is the error's kind.
+func (e *StartError) Is(target error) bool { return e.Kind != nil && target == e.Kind }
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// LookPath finds the file that a shell would run for name: name itself when it
+// has a slash, else the first executable of that name in the folders of PATH.
+// An error is a [*StartError].
+func LookPath(name string) (string, error) {
+	if name == "" {
+		return "", &StartError{Command: `""`, Kind: ErrNotFound, Err: errors.New("the command's name is empty")}
+	}
+	return lookPath(name)
+}
+
+// startError puts the error of an exec in its kind.
+func startError(name string, err error) *StartError {
+	var kind error
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		kind = ErrNotFound
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOEXEC),
+		errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, errBusyText),
+		errors.Is(err, syscall.E2BIG):
+		kind = ErrNotExecutable
+	}
+	return &StartError{Command: name, Kind: kind, Err: err}
+}
+
+// Start starts the command. It fails with a [*StartError].
+//
+// On Linux the child is killed when this process dies, however it dies.
+func Start(c Command) (*Process, error) { return start(c) }
+
+// OnTerminal reports whether this process's group has the foreground of a
+// terminal. There, a child must share the group to read from the terminal, and
+// the terminal itself sends the keyboard's signals to both.
+func OnTerminal() bool { return onTerminal() }
+
+// Forwardable returns the signals that a wrapper passes on to its child, less
+// those that this process was told to ignore, as under nohup: a handler here
+// would make the child take them. Not among them are signals about this
+// process alone (CHLD, PIPE, URG and the like).
+func Forwardable() []os.Signal { return forwardable() }
+
+// KeyboardSignal reports whether the terminal sends sig by itself to every
+// process of its foreground group: a wrapper that shares the group with its
+// child must not send it once more.
+func KeyboardSignal(sig os.Signal) bool { return keyboardSignal(sig) }
+
+// StopSignal reports whether sig asks a process to end.
+func StopSignal(sig os.Signal) bool { return stopSignal(sig) }
+
+// ParseSignal reads a signal's name, with or without SIG, in any case, or its
+// number.
+func ParseSignal(name string) (syscall.Signal, error) {
+	if sig := signalNumber(strings.ToUpper(name)); sig != 0 {
+		return sig, nil
+	}
+	return 0, fmt.Errorf("%q is no signal here: give a name like TERM, INT or USR1, or a number", name)
+}
+
+// SignalName returns the name of a signal, like SIGTERM.
+func SignalName(sig syscall.Signal) string { return signalName(sig) }
+
+// DieOf makes this process die of sig, as its child did, so that the caller's
+// shell sees the same. It leaves no core of its own. It returns when the
+// signal does nothing here: for process 1 of a PID namespace, and on Windows.
+func DieOf(sig syscall.Signal) { dieOf(sig) }

@@ -1,0 +1,131 @@
+package proc
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func sysProcAttr(ownGroup bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: ownGroup, Pdeathsig: syscall.SIGKILL}
+}
+
+// adoptOrphans makes this process the parent of what its descendants leave
+// behind, and reports whether it is.
+func adoptOrphans() bool {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+}
+
+// roots returns the processes at which the child's tree begins: all of our
+// children where they are ours alone, else the child. The caller holds p.mu
+// for as long as it uses them, so that their numbers stay theirs.
+func (p *Process) roots() []int {
+	if p.adopt {
+		return p.children(os.Getpid())
+	}
+	if p.reaped {
+		return nil
+	}
+	return []int{p.pid}
+}
+
+// leftovers reports whether this process has children that are not spared.
+func (p *Process) leftovers() bool { return len(p.children(os.Getpid())) > 0 }
+
+// children lists the children of a process that are of the child's tree.
+func (p *Process) children(pid int) []int {
+	list := childrenOf(pid)
+	if p.spare != nil {
+		list = slices.DeleteFunc(list, p.spare)
+	}
+	return list
+}
+
+// killTree stops every process before it asks for its children, so that none
+// is born unseen behind the walk, then kills them all.
+func (p *Process) killTree() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ownGroup && p.groupAlive() {
+		_ = unix.Kill(-p.pid, unix.SIGKILL)
+	}
+	var doomed []int
+	for next := p.roots(); len(next) > 0; {
+		pid := next[0]
+		next = next[1:]
+		if unix.Kill(pid, unix.SIGSTOP) != nil {
+			continue
+		}
+		doomed = append(doomed, pid)
+		next = append(next, p.children(pid)...)
+	}
+	for _, pid := range doomed {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+func (p *Process) signalTree(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for next := p.roots(); len(next) > 0; next = next[1:] {
+		next = append(next, p.children(next[0])...)
+		_ = unix.Kill(next[0], sig)
+	}
+	if !p.adopt && p.groupAlive() {
+		_ = unix.Kill(-p.pid, sig)
+	}
+}
+
+// childrenOf lists the children of all threads of a process. One that has
+// ended has none.
+func childrenOf(pid int) []int {
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(tasks)
+	if err != nil {
+		return nil
+	}
+	var children []int
+	for _, thread := range threads {
+		list, err := os.ReadFile(tasks + "/" + thread.Name() + "/children")
+		if err != nil {
+			return childrenByParent(pid) // the kernel has no such list
+		}
+		for field := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// childrenByParent finds the children of a process by asking all processes
+// for their parent.
+func childrenByParent(pid int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var children []int
+	for _, entry := range entries {
+		candidate, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		// "PID (COMMAND) STATE PPID ...": the command may hold anything.
+		rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+		fields := strings.Fields(rest)
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			children = append(children, candidate)
+		}
+	}
+	return children
+}
