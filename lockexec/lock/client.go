@@ -27,9 +27,11 @@ func NewClient(opts *redis.Options) *redis.Client {
 	own.ClientName = ""
 	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	own.PipelinePoolSize = -1
-	// One connection serves a run; a second is there for the release while a
-	// renewal hangs on the first, a third while both do.
-	own.PoolSize = 3
+	// One connection serves a run; more are there for when it hangs. After as
+	// many failed dials as the pool is large, the client would no longer dial
+	// but repeat the last error, for up to a second after the server is back:
+	// so the pool is larger than a run has time to fail.
+	own.PoolSize = 1000
 	own.MinIdleConns = 0
 	own.ConnMaxIdleTime = -1
 	if own.TLSConfig != nil && own.Dialer == nil {

@@ -109,7 +109,7 @@ type ServerError struct {
 }
 
 func (e *ServerError) Error() string {
-	return fmt.Sprintf("%s %s at %s: %s", e.Op, e.Name, e.Place, faultText(e.Err))
+	return fmt.Sprintf("%s %s at %s: %s", e.Op, e.Name, e.Place, faultText(e.Fault, e.Err))
 }
 
 // Is reports whether target is the kind of this fault: [ErrNotPermitted] or

@@ -113,8 +113,7 @@ var replyPhrases = []struct {
 
 // classify finds the fault behind an error of the client.
 func classify(err error) Fault {
-	var reply redis.Error
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return classifyReply(reply.Error())
 	}
 	var (
@@ -171,8 +170,8 @@ func classifyReply(text string) Fault {
 
 // faultText is the error without what the server adds to one in a script:
 // where in our text it happened, which helps nobody who reads it.
-func faultText(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+func faultText(fault Fault, err error) string {
+	if fault == FaultTimeout {
 		return "no answer in time"
 	}
 	text := err.Error()

@@ -65,7 +65,7 @@ func keepFor(lease *Lease, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	err := lease.Keep(ctx, slog.New(slog.DiscardHandler))
-	lease.Wait()
+	lease.calls.Wait()
 	return err
 }
 

@@ -226,7 +226,7 @@ func (l *Lease) settle(ctx context.Context) {
 	defer cancel()
 	settled := make(chan struct{})
 	go func() {
-		l.Wait()
+		l.calls.Wait()
 		close(settled)
 	}()
 	select {
@@ -237,11 +237,6 @@ func (l *Lease) settle(ctx context.Context) {
 }
 
 const settleBudget = time.Second
-
-// Wait waits for exchanges with the server that were given up and have not
-// ended. Each has a time-out, so Wait ends too. It comes last: no other call
-// on the lease may be under way.
-func (l *Lease) Wait() { l.calls.Wait() }
 
 // run sends one script and returns its reply, a [*ServerError], or the cause
 // of ctx. It returns as soon as ctx is done or the budget is over, whatever

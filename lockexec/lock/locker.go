@@ -175,7 +175,7 @@ func (b *backoff) sleep(ctx context.Context, left time.Duration) bool {
 	var pause time.Duration
 	if b.tries > 0 {
 		pause = min(firstBackoff<<min(b.tries-1, 10), b.most)
-		pause = pause/2 + rand.N(pause/2+1)
+		pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // jitter is no secret
 	}
 	b.tries++
 	if pause >= left {

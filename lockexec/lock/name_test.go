@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestNameRefusesWhatCannotBeALock(t *testing.T) {
 		{"p{", "}", "name"}, // an empty tag, made of two parts
 	} {
 		_, err := Name(tc.prefix, tc.key)
-		bad, ok := err.(*NameError)
+		bad, ok := errors.AsType[*NameError](err)
 		if !ok || bad.Part != tc.part {
 			t.Errorf("Name(%q, %q) = %v, want a *NameError about the %s", tc.prefix, tc.key, err, tc.part)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 )
 

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -25,7 +26,7 @@ type process struct {
 // see to that. There the order counts from the thread that started the process, not from this process, so one
 // goroutine keeps that thread for as long as the server runs.
 func startProcess(binary, conf, dir string, log *os.File) (*process, error) {
-	cmd := exec.Command(binary, conf)
+	cmd := exec.CommandContext(context.Background(), binary, conf)
 	cmd.Dir = dir
 	cmd.Stdout = log
 	cmd.Stderr = log

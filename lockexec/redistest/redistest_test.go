@@ -15,9 +15,10 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 // helperEnv makes the test binary a program that starts a server, prints its socket and waits to be killed.
@@ -25,6 +26,7 @@ const helperEnv = "REDISTEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) == "" {
+		logging.Disable()
 		goleak.VerifyTestMain(m)
 		return
 	}

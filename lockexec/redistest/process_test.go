@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func TestStoppedServerAnswersWhenItGoesOn(t *testing.T) {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -122,7 +123,7 @@ func (s *Server) adminLocked(args ...string) (string, error) {
 
 // dialLocked returns a connection with all rights, on the unix socket. Its deadline is set.
 func (s *Server) dialLocked() (*conn, error) {
-	nc, err := net.DialTimeout("unix", s.Socket(), patience)
+	nc, err := (&net.Dialer{Timeout: patience}).DialContext(context.Background(), "unix", s.Socket())
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +143,17 @@ func (s *Server) dialLocked() (*conn, error) {
 func (s *Server) doLocked(c *conn, args ...string) (string, error) {
 	reply, err := c.do(args...)
 	if err == nil {
-		name := strings.ToLower(args[0])
-		if name == "config" {
-			name += "|" + strings.ToLower(args[1])
-		}
-		s.own[name]++
+		s.own[countedAs(args)]++
 	}
 	return reply, err
+}
+
+// countedAs returns the name under which INFO commandstats has a command.
+func countedAs(args []string) string {
+	if name := strings.ToLower(args[0]); name != "config" {
+		return name
+	}
+	return strings.ToLower(strings.Join(args[:2], "|"))
 }
 
 // replyError is an error reply of the server, without the leading minus sign.

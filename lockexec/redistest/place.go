@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -29,11 +31,13 @@ func freePorts(n int) ([]int, error) {
 		if len(ports) == n {
 			return ports, nil
 		}
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		var random [2]byte
+		_, _ = rand.Read(random[:])
+		port := firstPort + int(binary.NativeEndian.Uint16(random[:]))%(lastPort-firstPort+1)
 		if slices.Contains(ports, port) {
 			continue
 		}
-		l, err := net.Listen("tcp", loopback(port))
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", loopback(port))
 		if err != nil {
 			last = err
 			continue

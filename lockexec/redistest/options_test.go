@@ -3,13 +3,14 @@ package redistest_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func TestWithPasswordRefusesOtherClients(t *testing.T) {
@@ -39,7 +40,7 @@ func TestWithACLAddsUsersAndRestrictsTheDefault(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: srv.Addr(), Username: "alice", Password: "secret"})
 	defer client.Close()
-	if err := client.Get(t.Context(), "app:k").Err(); err != redis.Nil {
+	if err := client.Get(t.Context(), "app:k").Err(); !errors.Is(err, redis.Nil) {
 		t.Errorf("GET of an allowed key: got %v, want nil reply", err)
 	}
 	for _, cmd := range [][]any{{"get", "other"}, {"set", "app:k", "v"}} {

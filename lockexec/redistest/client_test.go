@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/redlockrun/redlockrun/lockexec/internal/redistest"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func TestCommandStatsCountTheTestsCommandsAlone(t *testing.T) {
