@@ -1,0 +1,389 @@
+package lockexec_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+func lockClient(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	client := lock.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestRunReturnsTheCommandsStatus(t *testing.T) {
+	s, admin := server(t)
+	for script, want := range map[string]proc.Status{
+		"exit 0":       {},
+		"exit 42":      {Code: 42},
+		"kill -TERM $": {Signal: syscall.SIGTERM},
+	} {
+		status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+			Name: lockName, Command: []string{"sh", "-c", strings.ReplaceAll(script, "$", "$$")},
+		})
+		if err != nil || status != want {
+			t.Errorf("%q: %v, %v, want %v", script, status, err, want)
+		}
+		if n := admin.Exists(t.Context(), lockName).Val(); n != 0 {
+			t.Errorf("%q: the lock was not released", script)
+		}
+	}
+}
+
+func TestRunTellsTheCommandOfItsLock(t *testing.T) {
+	s, admin := server(t)
+	out := filepath.Join(t.TempDir(), "out")
+	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		Name: lockName,
+		Env:  append(os.Environ(), "REDLOCKRUN_LOCK_KEY=outer", "REDLOCKRUN_LOCK_TOKEN=outer", "OUT="+out, "REDIS="+s.Addr()),
+		Command: []string{"sh", "-c", `redis-cli -p ${REDIS##*:} get "$REDLOCKRUN_LOCK_KEY" >"$OUT"
+			echo "$REDLOCKRUN_LOCK_TOKEN" >>"$OUT"; echo "$REDLOCKRUN_LOCK_FENCE" >>"$OUT"
+			env | grep -c ^REDLOCKRUN_ >>"$OUT"`},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != 4 || lines[0] != lines[1] || lines[0] == "" || lines[3] != "3" {
+		t.Errorf("the command saw %q, want token twice, fence, and 3 variables", lines)
+	}
+	fence := admin.Get(t.Context(), "redlockrun:fence:{"+lockName+"}").Val()
+	if lines[2] != fence {
+		t.Errorf("fence %q, want %q", lines[2], fence)
+	}
+}
+
+func TestRunDoesNotStartTheCommandWithoutTheLock(t *testing.T) {
+	s, admin := server(t)
+	mark := filepath.Join(t.TempDir(), "ran")
+	opts := lockexec.Options{Name: lockName, Command: []string{"touch", mark}, ConnectTimeout: 200 * time.Millisecond}
+	admin.Set(t.Context(), lockName, "another", time.Minute)
+	if _, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), opts); !errors.Is(err, lockexec.ErrLocked) {
+		t.Errorf("busy: %v", err)
+	}
+	s.Kill()
+	if _, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), opts); !errors.Is(err, lockexec.ErrUnavailable) {
+		t.Errorf("no server: %v", err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran without the lock")
+	}
+}
+
+func TestRunLooksForTheCommandBeforeItAsksForTheLock(t *testing.T) {
+	client := lockClient(t, "127.0.0.1:1") // nobody there: asking would fail
+	_, err := lockexec.Run(t.Context(), client, lockexec.Options{Name: lockName, Command: []string{"no-such-command"}})
+	if !errors.Is(err, proc.ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestRunReleasesWhenTheCommandCannotBeStarted(t *testing.T) {
+	s, admin := server(t)
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{Name: lockName, Command: []string{script}})
+	if !errors.Is(err, proc.ErrNotExecutable) {
+		t.Errorf("got %v", err)
+	}
+	if n := admin.Exists(t.Context(), lockName).Val(); n != 0 {
+		t.Error("the lock was not released at once")
+	}
+}
+
+func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
+	s, admin := server(t)
+	for what, lose := range map[string]func(){
+		"deleted":    func() { admin.Del(t.Context(), lockName) },
+		"taken over": func() { admin.Set(t.Context(), lockName, "another", time.Minute) },
+	} {
+		dir := t.TempDir()
+		go func() {
+			waitForFile(dir + "/started")
+			lose()
+		}()
+		_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+			Name: lockName, TTL: 3 * time.Second,
+			Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
+		})
+		if !errors.Is(err, lockexec.ErrLost) {
+			t.Errorf("%s: got %v, want ErrLost", what, err)
+		}
+		if _, err := os.Stat(dir + "/asked"); err != nil {
+			t.Errorf("%s: the command was not asked to stop first", what)
+		}
+	}
+	if got := admin.Get(t.Context(), lockName).Val(); got != "" && got != "another" {
+		t.Errorf("the lock holds %q", got)
+	}
+}
+
+func waitForFile(path string) {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// The heart of it: whatever becomes of the connection, the whole tree of the
+// command is dead before the server could give the lock to another.
+func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
+	for what, fault := range map[string]func(p *faultproxy.Proxy){
+		"nobody listens":           (*faultproxy.Proxy).Refuse,
+		"black hole":               (*faultproxy.Proxy).BlackHole,
+		"renewals are not heard":   func(p *faultproxy.Proxy) { p.HoldRequests(faultproxy.Command("eval")) },
+		"replies do not come back": func(p *faultproxy.Proxy) { p.DropReplies(faultproxy.Command("eval"), faultproxy.ThenHang) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, admin := server(t)
+			proxy := faultproxy.New(t, s.Addr())
+			stamps := filepath.Join(t.TempDir(), "stamps")
+			gone := make(chan lock.Instant, 1)
+			go func() {
+				waitForFile(stamps)
+				fault(proxy)
+				for admin.Exists(t.Context(), lockName).Val() != 0 {
+					time.Sleep(time.Millisecond)
+				}
+				gone <- lock.Now()
+			}()
+			exe, _ := os.Executable()
+			_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+				Name: lockName, TTL: 2 * time.Second,
+				// A grandchild in a session of its own; both ignore TERM.
+				Command: []string{"sh", "-c", `trap "" TERM; "$0" note-time "$1"; true`, exe, stamps},
+			})
+			if !errors.Is(err, lockexec.ErrLost) {
+				t.Errorf("got %v, want ErrLost", err)
+			}
+			free := <-gone
+			if last := lastStamp(t, stamps); last >= free {
+				t.Errorf("the command ran at %v, but the lock was free at %v", last, free)
+			}
+		})
+	}
+}
+
+func lastStamp(t *testing.T, file string) lock.Instant {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	stamp, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock.Instant(stamp)
+}
+
+func TestAShortOutageIsRiddenOut(t *testing.T) {
+	s, admin := server(t)
+	proxy := faultproxy.New(t, s.Addr())
+	dir := t.TempDir()
+	var log bytes.Buffer
+	go func() {
+		waitForFile(dir + "/started")
+		proxy.Refuse()
+		admin.PExpire(t.Context(), lockName, 20*time.Second) // what is tested is our patience, not the server's clock
+		for !failedRenewals(proxy) {
+			time.Sleep(time.Millisecond)
+		}
+		proxy.Pass()
+		seen := len(proxy.Commands())
+		for len(proxy.Commands()) < seen+2 {
+			time.Sleep(time.Millisecond)
+		}
+		_ = os.WriteFile(dir+"/finish", nil, 0o600)
+	}()
+	status, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+		Name: lockName, TTL: 6 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Command: []string{"sh", "-c", `touch "$0/started"; until [ -e "$0/finish" ]; do sleep 0.02; done; exit 5`, dir},
+	})
+	if err != nil || status.Code != 5 {
+		t.Errorf("%v, %v, want the command's own end\n%s", status, err, &log)
+	}
+	if !strings.Contains(log.String(), "renew_failed") {
+		t.Errorf("the failed renewal is not in the log:\n%s", &log)
+	}
+}
+
+// failedRenewals reports whether the outage has lasted for some renewals.
+func failedRenewals(*faultproxy.Proxy) bool {
+	time.Sleep(2500 * time.Millisecond) // a renewal is due every 2 s, nothing of it can be seen from outside
+	return true
+}
+
+func TestRunWithOnLostWarnLetsTheCommandFinish(t *testing.T) {
+	s, admin := server(t)
+	dir := t.TempDir()
+	var log bytes.Buffer
+	go func() {
+		waitForFile(dir + "/started")
+		admin.Set(t.Context(), lockName, "another", time.Minute)
+		for !strings.Contains(readFile(dir+"/log"), "lost") {
+			time.Sleep(time.Millisecond)
+		}
+		_ = os.WriteFile(dir+"/finish", nil, 0o600)
+	}()
+	file, err := os.Create(dir + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		Name: lockName, TTL: time.Second, OnLost: lockexec.WarnAndKeep,
+		Log:     slog.New(slog.NewTextHandler(io.MultiWriter(file, &log), nil)),
+		Command: []string{"sh", "-c", `touch "$0/started"; until [ -e "$0/finish" ]; do sleep 0.02; done; exit 5`, dir},
+	})
+	if err != nil || status.Code != 5 {
+		t.Errorf("%v, %v, want the command's own end", status, err)
+	}
+	if got := admin.Get(t.Context(), lockName).Val(); got != "another" {
+		t.Errorf("another's lock became %q", got)
+	}
+}
+
+func readFile(path string) string {
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+func TestTimeoutStopsThenKills(t *testing.T) {
+	s, admin := server(t)
+	dir := t.TempDir()
+	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		Name: lockName, Timeout: 300 * time.Millisecond, KillAfter: 200 * time.Millisecond,
+		Command: []string{"sh", "-c", `trap 'echo asked >>"$0/log"' TERM; while :; do sleep 0.05; done`, dir},
+	})
+	if !errors.Is(err, lockexec.ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+	if got := readFile(dir + "/log"); got != "asked\n" {
+		t.Errorf("the command was asked %q, want once", got)
+	}
+	if n := admin.Exists(t.Context(), lockName).Val(); n != 0 {
+		t.Error("the lock was not released")
+	}
+}
+
+// Release comes after the end of everything that the command started, as the
+// lock covers that too.
+func TestTheLockIsHeldUntilTheLeftoversHaveEnded(t *testing.T) {
+	s, admin := server(t)
+	dir := t.TempDir()
+	checked := make(chan string, 1)
+	go func() {
+		waitForFile(dir + "/exited")
+		checked <- admin.Get(t.Context(), lockName).Val()
+		_ = os.WriteFile(dir+"/finish", nil, 0o600)
+	}()
+	status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		Name:    lockName,
+		Command: []string{"sh", "-c", `(until [ -e "$0/finish" ]; do sleep 0.02; done; echo done >"$0/log") & (sleep 0.1; touch "$0/exited") & exit 4`, dir},
+	})
+	if err != nil || status.Code != 4 {
+		t.Errorf("%v, %v", status, err)
+	}
+	if <-checked == "" {
+		t.Error("the lock was released while a job of the command ran")
+	}
+	if got := readFile(dir + "/log"); got != "done\n" {
+		t.Errorf("the job that ended by itself was cut short: %q", got)
+	}
+}
+
+func TestASignalBeforeTheStartLeavesNothingBehind(t *testing.T) {
+	s, admin := server(t)
+	proxy := faultproxy.New(t, s.Addr())
+	signals := make(chan os.Signal, 1)
+	mark := filepath.Join(t.TempDir(), "ran")
+	proxy.DelayReplies(200 * time.Millisecond)
+	go func() {
+		for admin.Exists(t.Context(), lockName).Val() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		signals <- syscall.SIGTERM // the lock is taken, the reply on its way
+	}()
+	_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+		Name: lockName, Command: []string{"touch", mark}, Signals: signals,
+	})
+	var interrupted *lockexec.InterruptedError
+	if !errors.As(err, &interrupted) || interrupted.Signal != syscall.SIGTERM {
+		t.Errorf("got %v", err)
+	}
+	if n := admin.Exists(t.Context(), lockName).Val(); n != 0 {
+		t.Error("the lock stayed")
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+// Standard error may be the pipe of a pager that nobody scrolls.
+func TestALogThatBlocksDoesNotStopTheClock(t *testing.T) {
+	s, _ := server(t)
+	proxy := faultproxy.New(t, s.Addr())
+	dir := t.TempDir()
+	go func() {
+		waitForFile(dir + "/started")
+		proxy.Refuse()
+	}()
+	blocked := make(chan struct{})
+	defer close(blocked)
+	_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+		Name: lockName, TTL: time.Second, Log: slog.New(slog.NewTextHandler(blockingWriter{blocked}, nil)),
+		Command: []string{"sh", "-c", `touch "$0/started"; sleep 1000`, dir},
+	})
+	if !errors.Is(err, lockexec.ErrLost) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type blockingWriter struct{ until chan struct{} }
+
+func (w blockingWriter) Write(p []byte) (int, error) {
+	<-w.until
+	return len(p), nil
+}
+
+func TestRunRefusesOptionsThatContradict(t *testing.T) {
+	client := lockClient(t, "127.0.0.1:1")
+	for what, opts := range map[string]lockexec.Options{
+		"no command":     {Name: lockName},
+		"no name":        {Command: []string{"true"}},
+		"long kill":      {Name: lockName, Command: []string{"true"}, TTL: time.Second, KillAfter: 501 * time.Millisecond},
+		"a lease of 1ms": {Name: lockName, Command: []string{"true"}, TTL: time.Millisecond},
+	} {
+		if _, err := lockexec.Run(t.Context(), client, opts); err == nil || errors.Is(err, lockexec.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
