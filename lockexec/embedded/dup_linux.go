@@ -1,0 +1,9 @@
+package embedded
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func dup(file *os.File, fd int) error { return unix.Dup3(int(file.Fd()), fd, 0) }

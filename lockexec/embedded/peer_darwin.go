@@ -1,0 +1,17 @@
+package embedded
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerPID returns the process that listens at the other end, or 0 when the system does not tell.
+func peerPID(conn net.Conn) (pid int) {
+	control(conn, func(fd int) {
+		if peer, err := unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID); err == nil {
+			pid = peer
+		}
+	})
+	return pid
+}

@@ -1,0 +1,163 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/proto"
+	"github.com/gofrs/flock"
+)
+
+// What Status and Stop ask of the server, and how it refuses to stop: "-LOCKSHELD 3".
+const (
+	statusCommand = "REDLOCKRUN.STATUS"
+	stopCommand   = "REDLOCKRUN.STOP"
+	locksHeldCode = "LOCKSHELD"
+)
+
+// answerWait bounds each exchange with a server, beside the caller's context.
+const answerWait = 10 * time.Second
+
+// Info is what Status tells.
+type Info struct {
+	Running bool      `json:"running"`
+	Socket  string    `json:"socket"`
+	PID     int       `json:"pid,omitempty"` // as this process knows it, where the system tells
+	Since   time.Time `json:"since,omitzero"`
+	Version string    `json:"version,omitempty"`
+	Clients int       `json:"clients"` // without the one that asks
+	Keys    int       `json:"keys"`    // of all kinds, in all databases
+	Locks   int       `json:"locks"`   // live locks: they keep the server from ending
+}
+
+func encodeInfo(info Info) string {
+	encoded, _ := json.Marshal(info) // cannot fail: numbers, strings and a time of this era
+	return string(encoded)
+}
+
+// Status tells about the server in dir. It starts none: where none runs, it returns an Info with Running false.
+//
+// The PID is of the process that owns the socket, now, in the numbering of the caller's PID namespace, on Linux and
+// macOS. A supervisor that kills what descends from it must spare it.
+func Status(ctx context.Context, dir string) (Info, error) {
+	info := Info{Socket: SocketPath(dir)}
+	conn, err := dialRunning(ctx, dir)
+	if errors.Is(err, ErrNotRunning) {
+		return info, nil
+	} else if err != nil {
+		return info, err
+	}
+	defer conn.Close()
+	answer, err := ask(ctx, conn, statusCommand)
+	if err == nil {
+		answer, err = proto.ReadString(answer)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(answer), &info)
+	}
+	if err != nil {
+		return info, noAnswer(info.Socket, conn, err)
+	}
+	info.Running, info.Socket = true, SocketPath(dir)
+	if pid := peerPID(conn); pid > 0 {
+		info.PID = pid
+	}
+	return info, nil
+}
+
+// Stop ends the server in dir and returns when it is gone. Its state stays for the next one. It returns false when none
+// runs, and a *LocksHeldError, with the server as it was, when locks are live and force is not given.
+//
+// The server itself decides, between two commands: none that it answered is lost, and no lock can be taken meanwhile.
+func Stop(ctx context.Context, dir string, force bool) (stopped bool, err error) {
+	conn, err := dialRunning(ctx, dir)
+	if errors.Is(err, ErrNotRunning) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	request := []string{stopCommand}
+	if force {
+		request = append(request, "FORCE")
+	}
+	answer, err := ask(ctx, conn, request...)
+	if err != nil {
+		return false, noAnswer(SocketPath(dir), conn, err)
+	}
+	if answer != proto.Inline("OK") {
+		if held, ok := strings.CutPrefix(strings.TrimSpace(answer), "-"+locksHeldCode+" "); ok {
+			if locks, err := strconv.Atoi(held); err == nil {
+				return false, &LocksHeldError{Locks: locks}
+			}
+		}
+		return false, noAnswer(SocketPath(dir), conn, fmt.Errorf("it said %q", answer))
+	}
+	if err := awaitEnd(ctx, dir, conn); err != nil {
+		return false, noAnswer(SocketPath(dir), conn, err)
+	}
+	return true, nil
+}
+
+// dialRunning connects to a server that runs, or returns ErrNotRunning.
+func dialRunning(ctx context.Context, dir string) (net.Conn, error) {
+	for {
+		conn, err := connect(ctx, dir)
+		switch {
+		case err == nil:
+			return conn, nil
+		case errors.Is(err, fs.ErrNotExist) || isAbsent(err):
+			return nil, ErrNotRunning
+		case !isBusy(err):
+			return nil, err
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask sends one command and returns the reply as it came.
+func ask(ctx context.Context, conn net.Conn, command ...string) (string, error) {
+	defer boundBy(ctx, conn)()
+	answer, err := proto.NewClient(conn).Do(command...)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return answer, err
+}
+
+// awaitEnd returns when the process that sent a last reply on conn has ended, or is out of all it could do.
+func awaitEnd(ctx context.Context, dir string, conn net.Conn) error {
+	defer boundBy(ctx, conn)()
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	lock := flock.New(filepath.Join(dir, serverLockName))
+	if _, err := lock.TryLockContext(ctx, retryDelay); err != nil {
+		return err
+	}
+	return lock.Unlock()
+}
+
+// boundBy makes what is done on conn end with ctx, and after answerWait. The function it returns undoes that.
+func boundBy(ctx context.Context, conn net.Conn) func() {
+	_ = conn.SetDeadline(time.Now().Add(answerWait))
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	return func() { stop() }
+}
+
+func noAnswer(socket string, conn net.Conn, err error) error {
+	return fmt.Errorf("the embedded server at %s (pid %d) does not answer; kill -9 would lose no lock: %w", socket, peerPID(conn), err)
+}
