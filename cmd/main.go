@@ -1,0 +1,143 @@
+// Package cmd is the command line of redlockrun: flags, configuration,
+// messages and exit codes.
+//
+// # What may be touched here
+//
+// Each command stands in a file of its own, with its options, its flags and
+// its run function. Every setting is a flag; environment and files only fill
+// in flags that were not given (config.go). Errors become words for people
+// and exit codes in exit.go, nowhere else. Nothing here knows Redis commands,
+// Lua, or how a process is killed: that is lockexec's.
+//
+// Standard output belongs to the child, or to the answer that a command was
+// asked for. What redlockrun itself has to say goes to standard error, and in
+// the default setting there is nothing to say about a run that went well.
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// Main runs the command line of this process and returns its exit code. It
+// does not return when the child died of a signal: this process then dies of
+// the same one.
+func Main() int {
+	// The background server is this same program: its roles come before any
+	// flag or configuration is looked at.
+	if run, ok := embedded.Role(os.Args); ok {
+		return run()
+	}
+	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
+	p := &program{
+		stdout:  os.Stdout,
+		stderr:  os.Stderr,
+		environ: os.LookupEnv,
+	}
+	end := p.run(os.Args[1:])
+	if end.signal != 0 {
+		proc.DieOf(end.signal)
+	}
+	return end.code
+}
+
+type silentLogger struct{}
+
+func (silentLogger) Printf(context.Context, string, ...any) {}
+
+// program is one call of the command line, with what it takes from its
+// surroundings.
+type program struct {
+	stdout, stderr io.Writer
+	environ        func(string) (string, bool)
+
+	// command is what follows the "--", and dashes whether there was one.
+	command []string
+	dashes  bool
+}
+
+// run does what args ask for, and says on stderr what went wrong.
+func (p *program) run(args []string) ending {
+	out := &output{format: presetFormat(args, p.environ), writer: p.stderr}
+	root := p.newRootCommand(out)
+	root.SetArgs(p.takeCommand(root, args))
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	end := endingOf(root.Execute())
+	end.report(out.logger())
+	return end
+}
+
+// takeCommand cuts the child's command off args. What follows the first "--"
+// is the child's, to the letter; no flag parser sees it. Without that a key
+// that the shell dropped (--key $UNSET -- cmd) would make "--" the key.
+func (p *program) takeCommand(root *cobra.Command, args []string) []string {
+	at := slices.Index(args, "--")
+	if at < 0 || strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	if target, _, err := root.Find(args[:at]); err == nil && target != root {
+		return args
+	}
+	p.command, p.dashes = args[at+1:], true
+	return args[:at]
+}
+
+// newRootCommand builds the whole tree of commands.
+func (p *program) newRootCommand(out *output) *cobra.Command {
+	root := p.newRunCommand(out)
+	root.AddCommand(
+		p.newEmbeddedCommand(out),
+		p.newVersionCommand(),
+		newExitCodesTopic(),
+		newEnvironmentTopic(root),
+	)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
+	root.SilenceUsage = true
+	root.SilenceErrors = true
+	root.SetFlagErrorFunc(explainFlagError)
+	return root
+}
+
+// noArguments refuses arguments of a command that takes none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageErrorf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// subcommandRequired is the Args and Run of a command that only groups others.
+func subcommandRequired(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageErrorf("%s needs one of: %s", cmd.CommandPath(), strings.Join(subcommands(cmd), ", "))
+	}
+	return usageErrorf("%s has no subcommand %q%s", cmd.CommandPath(), args[0], didYouMean(closest(args[0], subcommands(cmd))))
+}
+
+func subcommands(cmd *cobra.Command) []string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", name)
+}

@@ -1,0 +1,273 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// runOptions are the settings of the root command.
+type runOptions struct {
+	key          string
+	prefix       string
+	ttl          time.Duration
+	noWait       bool
+	conflictCode int
+
+	timeout    time.Duration
+	killAfter  time.Duration
+	stopSignal syscall.Signal
+	onLost     onLostWord
+
+	label    string
+	showArgs bool
+
+	redis  redisOptions
+	output *output
+	config string
+}
+
+type onLostWord string
+
+const (
+	onLostTerminate onLostWord = "terminate"
+	onLostWarn      onLostWord = "warn"
+)
+
+func (o *runOptions) addFlags(fs *pflag.FlagSet) {
+	o.ttl = lock.DefaultTTL
+	o.conflictCode = exitBusy
+	o.stopSignal = syscall.SIGTERM
+
+	fs.StringVarP(&o.key, "key", "k", "", "what to lock: any `NAME` (required)")
+	fs.StringVar(&o.prefix, "prefix", lockexec.KeyPrefix, "`TEXT` put before the key to make the lock's name; may be empty")
+	fs.VarP(durationValue{&o.ttl}, "ttl", "t", "lease: how long a lock outlives a crash; it is renewed every third of this `DURATION`")
+	fs.BoolVarP(&o.noWait, "no-wait", "n", true, "give up at once when the lock is busy")
+	fs.VarP(codeValue{&o.conflictCode}, "conflict-exit-code", "E", "exit `CODE` when the lock is busy")
+
+	fs.Var(durationValue{&o.timeout}, "timeout", "stop the command after this `DURATION`, and exit with 124")
+	fs.Var(durationValue{&o.killAfter}, "kill-after", "`DURATION` from the stop signal to KILL (default 5s, or a third of the ttl if less)")
+	fs.Var(signalValue{&o.stopSignal}, "stop-signal", "`SIGNAL` that asks the command to stop")
+	fs.Var(newChoice(&o.onLost, onLostTerminate, onLostTerminate, onLostWarn), "on-lost",
+		"what to do when the lock is lost: terminate the command before another can hold the lock, or warn and let it run (`WHAT`)")
+
+	fs.StringVar(&o.label, "holder-label", "", "`NAME` that those who find the lock busy are shown (default the host's)")
+	fs.BoolVar(&o.showArgs, "show-args", false, "show them the command's arguments too, not only its name")
+
+	o.redis.addFlags(fs)
+	o.output.addFlags(fs)
+	fs.StringVar(&o.config, "config", "", "configuration `FILE` (see redlockrun help environment for where one is looked for)")
+	fs.SortFlags = false
+}
+
+// newRunCommand is the root: what redlockrun is for.
+func (p *program) newRunCommand(out *output) *cobra.Command {
+	opts := &runOptions{output: out}
+	cmd := &cobra.Command{
+		Use:   "redlockrun [flags] --key KEY -- COMMAND [ARG...]",
+		Short: "Run a command under a distributed lock in Redis",
+		Long: `Redlockrun takes a lock in Redis, runs COMMAND while it keeps the lock, and
+releases it when the command ends. When another holds the lock, it runs nothing
+and exits with 75. So of many machines that start the same job, one does it.
+
+EXIT STATUS
+  The command's own. 75: busy. 69: Redis is unavailable. 79: the lock was lost,
+  and the command stopped for it. All: redlockrun help exit-codes`,
+		Example: `  redlockrun --key client_123 -- ./generate-report.sh client_123
+  redlockrun --key nightly --timeout 1h --redis rediss://redis.test -- backup
+  redlockrun --key demo --redis embedded -- sh -c 'echo "I hold it"; sleep 60'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().NFlag() == 0 && len(args) == 0 && !p.dashes {
+				return cmd.Help()
+			}
+			return p.runLocked(cmd, opts, args)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		Version:               version(),
+		DisableFlagsInUseLine: true,
+	}
+	cmd.SetVersionTemplate("redlockrun {{.Version}}\n")
+	opts.addFlags(cmd.Flags())
+	return cmd
+}
+
+// runLocked runs the command under the lock.
+func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string) error {
+	if err := p.checkCommand(cmd, args); err != nil {
+		return err
+	}
+	plan, err := p.plan(cmd.Flags(), opts)
+	if err != nil {
+		return err
+	}
+	// A command that is not there must hold no lock, nor wait for Redis.
+	if _, err := proc.LookPath(plan.run.Command[0]); err != nil {
+		return err
+	}
+
+	ctx := context.Background()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, proc.Forwardable()...)
+	plan.run.Signals = signals
+
+	client, err := plan.connection.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	status, err := lockexec.Run(ctx, client, plan.run)
+	switch held := (*lock.HeldError)(nil); {
+	case errors.As(err, &held):
+		return &busyError{held, opts.conflictCode}
+	case errors.Is(err, lockexec.ErrTimeout):
+		return &timeoutError{opts.timeout}
+	case err != nil:
+		return err
+	}
+	return &childEnding{status}
+}
+
+// checkCommand refuses a call without "--", or with nothing after it.
+func (p *program) checkCommand(cmd *cobra.Command, args []string) error {
+	program := programName()
+	switch {
+	case !p.dashes && len(args) == 0:
+		return usageErrorf("there is no command to run: write it after --, as in\n  %s --key KEY -- COMMAND", program)
+	case !p.dashes:
+		if name := closest(args[0], append(subcommands(cmd), "help", "completion")); name != "" && len(args[0]) > 2 {
+			return usageErrorf("there is no subcommand %q; did you mean %q? A command to run comes after --, as in\n  %s",
+				args[0], name, correctedLine(program, args))
+		}
+		return usageErrorf("the command to run must come after --, as in\n  %s", correctedLine(program, args))
+	case len(args) > 0:
+		return usageErrorf("%q stands before the --: a command and its arguments come after it, as in\n  %s",
+			args[0], correctedLine(program, append(args, p.command...)))
+	case len(p.command) == 0:
+		return usageErrorf("there is no command after the --, as in\n  %s --key KEY -- COMMAND", program)
+	}
+	return nil
+}
+
+// correctedLine shows where the -- belongs. The flags that were given stand
+// for all flags: they may hold secrets.
+func correctedLine(program string, command []string) string {
+	return program + " --key KEY -- " + shellLine(command)
+}
+
+// plan is a run that was checked, before anything is done.
+type plan struct {
+	connection connection
+	run        lockexec.Options
+}
+
+// plan reads all settings and refuses, with all that is wrong at once, what
+// can't be meant.
+func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*plan, error) {
+	from, err := loadConfig(flags, p.environ)
+	wrong := &configError{}
+	if err != nil && !errors.As(err, &wrong) {
+		return nil, err
+	}
+	if opts.output.quiet && opts.output.verbose {
+		wrong.add(from.of("quiet"), "and %s exclude each other", from.of("verbose").text)
+	}
+	if _, given := from["no-wait"]; given && !opts.noWait {
+		wrong.add(from.of("no-wait"), "can't be switched off: not to wait is the default")
+	}
+	name := opts.name(from, p.environ, wrong)
+	opts.checkTimes(from, wrong)
+	if text := opts.label; text != printable(text) || len(text) > maxLabel {
+		wrong.add(from.of("holder-label"), "must be printable text of at most %d bytes", maxLabel)
+	}
+	conn := opts.redis.resolve(from, p.environ, wrong)
+	if err := wrong.orNil(); err != nil {
+		return nil, err
+	}
+
+	onLost := lockexec.Terminate
+	if opts.onLost == onLostWarn {
+		onLost = lockexec.WarnAndKeep
+	}
+	return &plan{
+		connection: conn,
+		run: lockexec.Options{
+			Name:           name,
+			Command:        p.command,
+			TTL:            opts.ttl,
+			ConnectTimeout: opts.redis.connectTimeout,
+			Timeout:        opts.timeout,
+			KillAfter:      opts.killAfter,
+			StopSignal:     opts.stopSignal,
+			OnLost:         onLost,
+			Label:          opts.label,
+			ShowArgs:       opts.showArgs,
+			Adopt:          true,
+			Spare:          embedded.IsServer,
+			Log:            opts.output.logger(),
+		},
+	}, nil
+}
+
+const maxLabel = 128
+
+// name makes the full name of the lock, and refuses one that this run is
+// inside of already.
+func (o *runOptions) name(from sources, environ func(string) (string, bool), wrong *configError) string {
+	if _, given := from["key"]; !given {
+		wrong.add(from.of("key"), "is required: name what to lock, as in --key client_123")
+		return ""
+	}
+	name, err := lock.Name(o.prefix, o.key)
+	if err != nil {
+		setting, reason := "key", err.Error()
+		if bad := (*lock.NameError)(nil); errors.As(err, &bad) {
+			reason = bad.Reason
+			switch {
+			case bad.Part == "prefix":
+				setting = "prefix"
+			case bad.Part == "name":
+				reason = "makes the name " + reason
+			case o.key == "":
+				reason += ": is a variable of your shell empty?"
+			}
+		}
+		wrong.add(from.of(setting), "%s", printable(reason))
+		return ""
+	}
+	if outer, _ := environ(lockexec.EnvKey); outer == name {
+		wrong.add(from.of("key"), "%s is held already by the redlockrun that runs this one (%s says so), which waits for this to end: "+
+			"use another key, or lock once, outside", name, lockexec.EnvKey)
+	}
+	return name
+}
+
+// checkTimes checks the times against each other.
+func (o *runOptions) checkTimes(from sources, wrong *configError) {
+	if err := lock.CheckTTL(o.ttl); err != nil {
+		wrong.add(from.of("ttl"), "%v", err)
+	} else if o.killAfter != 0 {
+		if err := lockexec.CheckKillAfter(o.killAfter, o.ttl); err != nil {
+			wrong.add(from.of("kill-after"), "%v: raise --ttl to %s, or stop faster", err, shortDuration(2*o.killAfter))
+		}
+	}
+	if _, given := from["kill-after"]; given && o.killAfter == 0 {
+		wrong.add(from.of("kill-after"), "must be more than 0: to kill at once, use --stop-signal KILL")
+	}
+	if _, given := from["timeout"]; given && o.timeout == 0 {
+		wrong.add(from.of("timeout"), "must be more than 0: leave it out for no time-out")
+	}
+}

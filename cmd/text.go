@@ -1,0 +1,56 @@
+package cmd
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+)
+
+func contains(list []string, word string) bool { return slices.Contains(list, word) }
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
+func cutPrefixFold(s, prefix string) (rest string, found bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// printable makes text safe for a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// shellLine writes words as a line that a POSIX shell takes apart again.
+func shellLine(words []string) string {
+	quotedWords := make([]string, len(words))
+	for i, word := range words {
+		quotedWords[i] = word
+		if word == "" || strings.ContainsFunc(word, specialToShells) {
+			quotedWords[i] = "'" + strings.ReplaceAll(printable(word), "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quotedWords, " ")
+}
+
+func specialToShells(r rune) bool {
+	switch {
+	case r >= unicode.MaxASCII:
+		return true
+	case unicode.IsLetter(r), unicode.IsDigit(r):
+		return false
+	default:
+		return !strings.ContainsRune("_-+=./:,@%^", r)
+	}
+}
