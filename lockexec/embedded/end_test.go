@@ -203,7 +203,8 @@ func TestServerWhoseFolderWasRemovedWritesNowhere(t *testing.T) {
 	start(t, cfg)
 	old := newClient(t, cfg.Dir)
 	do(t, old, "SET", "lock:report:k", token, "EX", 3600)
-	pid := status(t, cfg.Dir).PID
+	witness := connected(t, cfg)
+	defer witness.Close()
 	if err := os.RemoveAll(cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,9 @@ func TestServerWhoseFolderWasRemovedWritesNowhere(t *testing.T) {
 	if err != nil || strings.Contains(string(state), "lock:report:k") || !strings.Contains(string(state), "lock:report:new") {
 		t.Errorf("state of the new server (%v):\n%s", err, state)
 	}
-	eventually(t, "the old server ends", func() bool { return syscall.Kill(pid, 0) != nil })
+	if _, err := io.Copy(io.Discard, witness); err != nil {
+		t.Errorf("waiting for the old server to end: %v", err)
+	}
 }
 
 func TestBlockedClientThatLeftIsForgotten(t *testing.T) {

@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 		var err error
 		switch os.Args[1] {
 		case roleEnsure:
-			err = embedded.Start(context.Background(), embedded.Config{Exe: os.Args[2], Dir: os.Args[3], Idle: time.Minute})
+			err = embedded.Start(context.Background(), embedded.Config{
+				Exe: os.Args[2], Dir: os.Args[3], Idle: time.Minute, Env: []string{"GORACE=atexit_sleep_ms=0"},
+			})
 		case roleHold:
 			err = hold(os.Args[2])
 		default:
@@ -82,13 +84,23 @@ func newConfig(t testing.TB) embedded.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := embedded.Config{Dir: filepath.Join(parent, "redlockrun"), Idle: time.Minute}
+	races := filepath.Join(parent, "races")
+	cfg := embedded.Config{
+		Dir:  filepath.Join(parent, "redlockrun"),
+		Idle: time.Minute,
+		// The server's own output goes nowhere, so that the race detector needs a file.
+		Env: []string{"GORACE=atexit_sleep_ms=0 log_path=" + races},
+	}
 	t.Cleanup(func() {
 		if _, err := embedded.Stop(within(t), cfg.Dir, true); err != nil {
 			t.Errorf("stopping the server of the test: %v", err)
 		}
 		if _, err := os.Stat(cfg.Dir); err == nil {
 			awaitNoServer(t, cfg.Dir)
+		}
+		if reports, _ := filepath.Glob(races + "*"); len(reports) > 0 {
+			report, err := os.ReadFile(reports[0])
+			t.Errorf("data race in the server (%v):\n%s", err, report)
 		}
 		if err := os.RemoveAll(parent); err != nil {
 			t.Error(err)

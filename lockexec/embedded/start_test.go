@@ -51,6 +51,7 @@ func TestTwentyFirstRunsStartOneServer(t *testing.T) {
 	for range 20 {
 		runs.Go(func() {
 			cmd := exec.CommandContext(within(t), testBinary(t), roleEnsure, exe, cfg.Dir)
+			cmd.Env = cfg.Env
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("a run: %v\n%s", err, out)
 			}
@@ -115,8 +116,8 @@ func TestServerIsNobodysProcess(t *testing.T) {
 			t.Errorf("the server has %s open", file)
 		}
 	}
-	if environ, err := os.ReadFile(proc + "environ"); err != nil || len(environ) > 0 {
-		t.Errorf("environment: got %q (%v), want none", environ, err)
+	if environ, err := os.ReadFile(proc + "environ"); string(environ) != cfg.Env[0]+"\x00" {
+		t.Errorf("environment: got %q (%v), want nothing but %q", environ, err, cfg.Env)
 	}
 }
 
@@ -204,6 +205,7 @@ func TestKilledStarterBlocksNobody(t *testing.T) {
 	}
 	for i := range 10 {
 		starter := exec.Command(testBinary(t), embedded.RoleStart, cfg.Dir, "1m")
+		starter.Env = cfg.Env
 		starter.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := starter.Start(); err != nil {
 			t.Fatal(err)
