@@ -21,9 +21,9 @@ import (
 
 	"github.com/redlockrun/redlockrun/cmd"
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
-	"github.com/redlockrun/redlockrun/lockexec/redistest"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 // The scripts under testdata/script say what users do and what they see. They

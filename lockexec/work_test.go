@@ -16,8 +16,8 @@ import (
 
 	"github.com/redlockrun/redlockrun/lockexec"
 	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
-	"github.com/redlockrun/redlockrun/lockexec/redistest"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func TestPerformLockedWorkHoldsTheLockWhileWorkRuns(t *testing.T) {

@@ -18,7 +18,7 @@ const maxSocketPath = 103
 // Nothing is created or checked but that XDG_RUNTIME_DIR is not another user's; see [Start].
 func Dir() (string, error) {
 	if xdg := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(xdg) {
-		if info, err := os.Stat(xdg); err == nil {
+		if info, err := os.Stat(xdg); err == nil { //nolint:gosec // the user names a folder of his own
 			if problem := foreign(info); problem != "" {
 				return "", &DirError{Path: xdg, Reason: "(XDG_RUNTIME_DIR) " + problem, Next: "unset XDG_RUNTIME_DIR or set it to a folder of your own"}
 			}

@@ -91,7 +91,7 @@ func TestUnsafeFolderIsRefused(t *testing.T) {
 		}, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parent, err := os.MkdirTemp("", "rl")
+			parent, err := os.MkdirTemp("", "rl") //nolint:usetesting // a socket needs a short path
 			if err != nil {
 				t.Fatal(err)
 			}

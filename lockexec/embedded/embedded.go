@@ -19,7 +19,6 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,9 +45,6 @@ const (
 	newInfoName     = "server.new"
 	crashName       = "crash.log" // what the Go runtime says when the server dies of a fault of its own
 )
-
-// ErrNotRunning says that no server runs where one was expected.
-var ErrNotRunning = errors.New("the embedded server is not running")
 
 // LocksHeldError is the refusal to stop a server that has live locks.
 type LocksHeldError struct {

@@ -97,7 +97,8 @@ func (s *lockServer) lockStart(patience time.Duration) bool {
 // lastInLine connects to our own socket, away from its place, and returns the connection when it is served: so are then
 // all that were made before.
 func (s *lockServer) lastInLine() (net.Conn, error) {
-	conn, err := net.DialTimeout("unix", filepath.Join(s.dir, aloneSocketName), time.Second)
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(context.Background(), "unix", filepath.Join(s.dir, aloneSocketName))
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	if run, ok := embedded.Role(os.Args); ok {
 		os.Exit(run())
 	}
+	redis.SetLogger(silence{}) // servers are killed here
 	if len(os.Args) > 1 {
 		var err error
 		switch os.Args[1] {
@@ -48,6 +49,10 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 func hold(file string) error {
 	if err := flock.New(file).Lock(); err != nil {
@@ -80,7 +85,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 // newConfig returns a server that does not run yet, and no longer runs when the test has ended.
 func newConfig(t testing.TB) embedded.Config {
 	t.Helper()
-	parent, err := os.MkdirTemp("", "rl")
+	parent, err := os.MkdirTemp("", "rl") //nolint:usetesting // a socket needs a short path
 	if err != nil {
 		t.Fatal(err)
 	}

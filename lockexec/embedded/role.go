@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func startServer(dir string, idle time.Duration) error {
 		return err
 	}
 	closeOnExec()
-	cmd := exec.Command(exe)
+	cmd := exec.CommandContext(context.Background(), exe) // nothing of ours ends it
 	cmd.Args = []string{filepath.Base(os.Args[0]), RoleServe, dir, idle.String()}
 	cmd.Env = os.Environ()
 	cmd.Dir = string(os.PathSeparator)

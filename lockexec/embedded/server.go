@@ -61,7 +61,7 @@ func serve(dir string, idle time.Duration) error {
 	} else if serverLock == nil {
 		return announceReady()
 	}
-	defer serverLock.Unlock()
+	defer func() { _ = serverLock.Unlock() }()
 
 	s, err := newLockServer(dir, idle)
 	if err != nil {

@@ -23,7 +23,7 @@ const retryDelay = 5 * time.Millisecond
 // others wait for it.
 //
 // The server is not a child of the caller and shares no session, descriptor or environment with it. (A caller that is
-// a child subreaper, or process 1, inherits it as every orphan below it; see Info.PID of [Status].)
+// a child subreaper, or process 1, inherits it as every orphan below it; see [IsServer].)
 //
 // Start returns a *DirError when the folder cannot be used, a *StartError with what the server said when it failed,
 // and an error that wraps ctx's when that ends first. It is safe for concurrent use, by many processes too.
@@ -36,7 +36,7 @@ func Start(ctx context.Context, cfg Config) error {
 		return err
 	}
 	lock := flock.New(filepath.Join(cfg.Dir, startLockName))
-	defer lock.Unlock()
+	defer func() { _ = lock.Unlock() }()
 	doing := "connecting to the embedded server in " + cfg.Dir
 	for {
 		if conn, err := connect(ctx, cfg.Dir); err == nil {

@@ -121,6 +121,20 @@ func TestServerIsNobodysProcess(t *testing.T) {
 	}
 }
 
+func TestServerIsToldFromOtherProcesses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has subreapers")
+	}
+	cfg := newConfig(t)
+	start(t, cfg)
+	if pid := status(t, cfg.Dir).PID; !embedded.IsServer(pid) {
+		t.Errorf("IsServer(%d): got false for the server", pid)
+	}
+	if embedded.IsServer(os.Getpid()) {
+		t.Error("IsServer: got true for another process")
+	}
+}
+
 func parent(t testing.TB, pid int) int {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

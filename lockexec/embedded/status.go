@@ -51,7 +51,7 @@ func encodeInfo(info Info) string {
 func Status(ctx context.Context, dir string) (Info, error) {
 	info := Info{Socket: SocketPath(dir)}
 	conn, err := dialRunning(ctx, dir)
-	if errors.Is(err, ErrNotRunning) {
+	if errors.Is(err, errNotRunning) {
 		return info, nil
 	} else if err != nil {
 		return info, err
@@ -80,7 +80,7 @@ func Status(ctx context.Context, dir string) (Info, error) {
 // The server itself decides, between two commands: none that it answered is lost, and no lock can be taken meanwhile.
 func Stop(ctx context.Context, dir string, force bool) (stopped bool, err error) {
 	conn, err := dialRunning(ctx, dir)
-	if errors.Is(err, ErrNotRunning) {
+	if errors.Is(err, errNotRunning) {
 		return false, nil
 	} else if err != nil {
 		return false, err
@@ -108,22 +108,36 @@ func Stop(ctx context.Context, dir string, force bool) (stopped bool, err error)
 	return true, nil
 }
 
-// dialRunning connects to a server that runs, or returns ErrNotRunning.
+var errNotRunning = errors.New("no server runs")
+
+// dialRunning connects to a server that runs, or returns errNotRunning. A server out of reach may be one that is about to
+// come or deciding whether to go: that is waited for.
 func dialRunning(ctx context.Context, dir string) (net.Conn, error) {
-	for {
+	for deadline := time.Now().Add(startLockWait); ; {
 		conn, err := connect(ctx, dir)
-		switch {
+		switch absent := errors.Is(err, fs.ErrNotExist) || isAbsent(err); {
 		case err == nil:
 			return conn, nil
-		case errors.Is(err, fs.ErrNotExist) || isAbsent(err):
-			return nil, ErrNotRunning
-		case !isBusy(err):
+		case absent && (time.Now().After(deadline) || !serverExists(dir)):
+			return nil, errNotRunning
+		case !absent && !isBusy(err):
 			return nil, err
 		}
 		if err := pause(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// serverExists reports whether a process has the lock of dir's server.
+func serverExists(dir string) bool {
+	if checkDir(dir) != nil {
+		return false
+	}
+	lock := flock.New(filepath.Join(dir, serverLockName))
+	free, err := lock.TryRLock()
+	_ = lock.Unlock()
+	return err == nil && !free
 }
 
 // ask sends one command and returns the reply as it came.
@@ -159,5 +173,8 @@ func boundBy(ctx context.Context, conn net.Conn) func() {
 }
 
 func noAnswer(socket string, conn net.Conn, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("asking the embedded server at %s: %w", socket, err)
+	}
 	return fmt.Errorf("the embedded server at %s (pid %d) does not answer; kill -9 would lose no lock: %w", socket, peerPID(conn), err)
 }

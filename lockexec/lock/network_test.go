@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
-	"github.com/redlockrun/redlockrun/lockexec/redistest"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 var scripts = faultproxy.Command("eval")
