@@ -26,18 +26,23 @@ func proxied(t *testing.T) (*faultproxy.Proxy, *redis.Client) {
 	return faultproxy.New(t, s.Addr()), s.Client(t)
 }
 
+// clients makes a client of ours, and one as any program makes it, which sends
+// again by itself what got no answer, unless it is told not to.
+var clients = map[string]func(t *testing.T, opts *redis.Options) *redis.Client{
+	"our client": newClient,
+	"any client": func(t *testing.T, opts *redis.Options) *redis.Client {
+		t.Helper()
+		opts.ReadTimeout = time.Second
+		client := redis.NewClient(opts)
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	},
+}
+
 // Whoever asks again after a lost reply finds a lock in place: their own.
 func TestALostReplyDoesNotLockUsOut(t *testing.T) {
 	for what, then := range map[string]faultproxy.Action{"cut": faultproxy.ThenCut, "hangs": faultproxy.ThenHang} {
-		for whose, newClient := range map[string]func(t *testing.T, opts *redis.Options) *redis.Client{
-			"our client": newClient,
-			"any client": func(t *testing.T, opts *redis.Options) *redis.Client {
-				opts.ReadTimeout = time.Second
-				client := redis.NewClient(opts)
-				t.Cleanup(func() { _ = client.Close() })
-				return client
-			},
-		} {
+		for whose, newClient := range clients {
 			t.Run(what+"/"+whose, func(t *testing.T) {
 				proxy, admin := proxied(t)
 				proxy.DropReply(scripts, then)
@@ -64,17 +69,19 @@ func TestTheFirstTrysFenceIsKeptWhenItsReplyIsLost(t *testing.T) {
 
 func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
 	for what, then := range map[string]faultproxy.Action{"cut": faultproxy.ThenCut, "hangs": faultproxy.ThenHang} {
-		t.Run(what, func(t *testing.T) {
-			proxy, admin := proxied(t)
-			lease := acquire(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
-			proxy.DropReply(scripts, then)
-			if err := lease.Release(t.Context()); err != nil {
-				t.Errorf("released, but: %v", err)
-			}
-			if got := get(t, admin, name); got != "" {
-				t.Errorf("the lock still holds %q", got)
-			}
-		})
+		for whose, newClient := range clients {
+			t.Run(what+"/"+whose, func(t *testing.T) {
+				proxy, admin := proxied(t)
+				lease := acquire(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
+				proxy.DropReply(scripts, then)
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("released, but: %v", err)
+				}
+				if got := get(t, admin, name); got != "" {
+					t.Errorf("the lock still holds %q", got)
+				}
+			})
+		}
 	}
 }
 
