@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -43,6 +44,11 @@ func leaveOutput() error {
 // isAbsent reports whether a failed connect means that no server listens.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
+}
+
+// isCut reports whether an exchange failed as the other end closed the connection.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 // isBusy reports whether a failed connect means that a server listens and has a full queue.

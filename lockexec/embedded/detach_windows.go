@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -21,6 +22,10 @@ func leaveOutput() error { return errors.Join(os.Stdout.Close(), os.Stderr.Close
 
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, windows.WSAECONNREFUSED)
+}
+
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, windows.WSAECONNRESET)
 }
 
 func isBusy(err error) bool { return errors.Is(err, windows.WSAEWOULDBLOCK) }

@@ -97,12 +97,14 @@ func newConfig(t testing.TB) embedded.Config {
 		Env: []string{"GORACE=atexit_sleep_ms=0 log_path=" + races},
 	}
 	t.Cleanup(func() {
-		if _, err := embedded.Stop(within(t), cfg.Dir, true); err != nil {
-			t.Errorf("stopping the server of the test: %v", err)
-		}
-		if _, err := os.Stat(cfg.Dir); err == nil {
-			awaitNoServer(t, cfg.Dir)
-		}
+		// A start that the test killed may bring a server up yet.
+		eventually(t, "the servers of the test end", func() bool {
+			if _, err := embedded.Stop(within(t), cfg.Dir, true); err != nil {
+				t.Errorf("stopping the server of the test: %v", err)
+			}
+			free, err := flock.New(filepath.Join(cfg.Dir, "server.lock")).TryLock()
+			return free || err != nil
+		})
 		if reports, _ := filepath.Glob(races + "*"); len(reports) > 0 {
 			report, err := os.ReadFile(reports[0])
 			t.Errorf("data race in the server (%v):\n%s", err, report)

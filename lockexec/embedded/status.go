@@ -50,18 +50,14 @@ func encodeInfo(info Info) string {
 // macOS. A supervisor that kills what descends from it must spare it.
 func Status(ctx context.Context, dir string) (Info, error) {
 	info := Info{Socket: SocketPath(dir)}
-	conn, err := dialRunning(ctx, dir)
+	conn, answer, err := exchange(ctx, dir, statusCommand)
 	if errors.Is(err, errNotRunning) {
 		return info, nil
 	} else if err != nil {
 		return info, err
 	}
 	defer conn.Close()
-	answer, err := ask(ctx, conn, statusCommand)
-	if err == nil {
-		answer, err = proto.ReadString(answer)
-	}
-	if err == nil {
+	if answer, err = proto.ReadString(answer); err == nil {
 		err = json.Unmarshal([]byte(answer), &info)
 	}
 	if err != nil {
@@ -79,21 +75,17 @@ func Status(ctx context.Context, dir string) (Info, error) {
 //
 // The server itself decides, between two commands: none that it answered is lost, and no lock can be taken meanwhile.
 func Stop(ctx context.Context, dir string, force bool) (stopped bool, err error) {
-	conn, err := dialRunning(ctx, dir)
+	request := []string{stopCommand}
+	if force {
+		request = append(request, "FORCE")
+	}
+	conn, answer, err := exchange(ctx, dir, request...)
 	if errors.Is(err, errNotRunning) {
 		return false, nil
 	} else if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	request := []string{stopCommand}
-	if force {
-		request = append(request, "FORCE")
-	}
-	answer, err := ask(ctx, conn, request...)
-	if err != nil {
-		return false, noAnswer(SocketPath(dir), conn, err)
-	}
 	if answer != proto.Inline("OK") {
 		if held, ok := strings.CutPrefix(strings.TrimSpace(answer), "-"+locksHeldCode+" "); ok {
 			if locks, err := strconv.Atoi(held); err == nil {
@@ -102,13 +94,32 @@ func Stop(ctx context.Context, dir string, force bool) (stopped bool, err error)
 		}
 		return false, noAnswer(SocketPath(dir), conn, fmt.Errorf("it said %q", answer))
 	}
-	if err := awaitEnd(ctx, dir, conn); err != nil {
+	if err := awaitEnd(ctx, conn); err != nil {
 		return false, noAnswer(SocketPath(dir), conn, err)
 	}
 	return true, nil
 }
 
 var errNotRunning = errors.New("no server runs")
+
+// exchange sends one command to the server that runs and returns its reply as it came, and the connection. It returns
+// errNotRunning when there is none, also when it ended before it replied.
+func exchange(ctx context.Context, dir string, command ...string) (conn net.Conn, reply string, err error) {
+	for range 3 {
+		if conn, err = dialRunning(ctx, dir); err != nil {
+			return nil, "", err
+		}
+		if reply, err = ask(ctx, conn, command...); err == nil {
+			return conn, reply, nil
+		}
+		err = noAnswer(SocketPath(dir), conn, err)
+		conn.Close()
+		if !isCut(err) {
+			break
+		}
+	}
+	return nil, "", err
+}
 
 // dialRunning connects to a server that runs, or returns errNotRunning. A server out of reach may be one that is about to
 // come or deciding whether to go: that is waited for.
@@ -150,19 +161,15 @@ func ask(ctx context.Context, conn net.Conn, command ...string) (string, error) 
 	return answer, err
 }
 
-// awaitEnd returns when the process that sent a last reply on conn has ended, or is out of all it could do.
-func awaitEnd(ctx context.Context, dir string, conn net.Conn) error {
+// awaitEnd returns when the process at the other end of conn, which has sent its last reply, has ended. By then it has
+// given up its lock too, which another server may have.
+func awaitEnd(ctx context.Context, conn net.Conn) error {
 	defer boundBy(ctx, conn)()
-	if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) {
-		return err
+	_, err := io.Copy(io.Discard, conn)
+	if isCut(err) {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	lock := flock.New(filepath.Join(dir, serverLockName))
-	if _, err := lock.TryLockContext(ctx, retryDelay); err != nil {
-		return err
-	}
-	return lock.Unlock()
+	return err
 }
 
 // boundBy makes what is done on conn end with ctx, and after answerWait. The function it returns undoes that.
