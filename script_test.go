@@ -66,7 +66,7 @@ func runScripts(t *testing.T, place func(*testscript.Env) (string, error), kind 
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			// Sockets have short names, the work folder has a long one.
-			dir, err := os.MkdirTemp("", "rlr")
+			dir, err := os.MkdirTemp("", "rlr") //nolint:usetesting // see above: t.TempDir has a long name
 			if err != nil {
 				return err
 			}
