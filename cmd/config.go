@@ -258,7 +258,7 @@ func (c *configFile) entries(flags *pflag.FlagSet, wrong *configError) []fileEnt
 		return nil
 	}
 	var entries []fileEntry
-	settings := c.settings()
+	settings := c.settings(flags)
 	// In the order of the flags first, so that messages come in a fixed order.
 	flags.VisitAll(func(f *pflag.Flag) {
 		raw, present := settings[f.Name]
@@ -285,8 +285,13 @@ func (c *configFile) entries(flags *pflag.FlagSet, wrong *configError) []fileEnt
 const groupMark = "\x00"
 
 // settings returns all keys of the file, also those without a value.
-func (c *configFile) settings() map[string]any {
+func (c *configFile) settings(flags *pflag.FlagSet) map[string]any {
 	settings := map[string]any{}
+	flags.VisitAll(func(f *pflag.Flag) { // AllKeys leaves out empty groups
+		if c.viper.InConfig(f.Name) {
+			settings[f.Name] = c.viper.Get(f.Name)
+		}
+	})
 	for _, key := range c.viper.AllKeys() {
 		name, _, _ := strings.Cut(key, groupMark)
 		settings[name] = c.viper.Get(name)
@@ -306,6 +311,9 @@ func settingNames(flags *pflag.FlagSet) []string {
 
 // source names a setting in the file, with its line where that is found.
 func (c *configFile) source(name string) source {
+	if strings.Contains(name, "://") || strings.Contains(name, "@") {
+		return source{"a setting in " + c.path, false} // a URL that slipped; it may hold a password
+	}
 	text := name + " in " + c.path
 	line := 0
 	for content := range strings.Lines(c.text) {

@@ -109,7 +109,7 @@ func TestValuesThatAFormatWouldChangeAreRefused(t *testing.T) {
 	for _, line := range []string{
 		"key: 0123", "key: 1_000", "key: 2024-01-02", "key: 12345678901234567890123", "key: true", "key:", "key: [a]", "key: {a: b}",
 		"ttl: 30", "ttl: 1.5", "show-args: yes please", "show-args: 1", "conflict-exit-code: \"7\"", "conflict-exit-code: 7.5",
-		"redis: [1]", "redis: 6379", "stop-signal: 15", "Key.sub: a", "kay: a", "config: x", "json: true", "version: true",
+		"ttl: {}", "key: {}", "redis: {}", "quiet: []", "redis: [1]", "redis: 6379", "stop-signal: 15", "Key.sub: a", "kay: a", "config: x", "json: true", "version: true",
 		"ttl: \"1d\"", "ttl: \"\"", "ttl: \" 30s\"", "conflict-exit-code: 256", "conflict-exit-code: -1",
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")

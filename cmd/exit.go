@@ -62,6 +62,20 @@ func (e *ending) report(log *slog.Logger) {
 	}
 }
 
+// reportWithin is report, given up after that time: a pipe that nobody reads
+// from must not keep this process from ending.
+func (e *ending) reportWithin(patience time.Duration, log *slog.Logger) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.report(log)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
+}
+
 // usageError is a call that can't be meant as it stands.
 type usageError struct{ text string }
 
@@ -145,6 +159,8 @@ func endingOf(err error) ending {
 		end.code, end.event = exitUnavailable, "unavailable"
 		end.text += "; the command was not started" + serverHint(server)
 		end.attrs = []any{"lock", server.Name}
+	case errors.Is(err, lockexec.ErrUnavailable):
+		end.code, end.event = exitUnavailable, "unavailable"
 	case errors.As(err, &place):
 		end.code, end.event = exitUnavailable, "unavailable"
 	case errors.As(err, &serverBusy):

@@ -19,8 +19,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -38,6 +41,10 @@ func Main() int {
 	if run, ok := embedded.Role(os.Args); ok {
 		return run()
 	}
+	// A reader of standard error that went away must not end this process in
+	// the midst of a run. A handler that does nothing, as the child would
+	// inherit an ignored signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
 	p := &program{
 		stdout:  os.Stdout,
@@ -74,23 +81,33 @@ func (p *program) run(args []string) ending {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	end := endingOf(root.Execute())
-	end.report(out.logger())
+	end.reportWithin(lastWords, out.logger())
 	return end
 }
+
+// lastWords is how long the end waits for whoever should read standard error.
+const lastWords = time.Second
 
 // takeCommand cuts the child's command off args. What follows the first "--"
 // is the child's, to the letter; no flag parser sees it. Without that a key
 // that the shell dropped (--key $UNSET -- cmd) would make "--" the key.
 func (p *program) takeCommand(root *cobra.Command, args []string) []string {
 	at := slices.Index(args, "--")
-	if at < 0 || strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+	if at < 0 || at > 0 && isSubcommand(root, args[0]) {
 		return args
 	}
-	if target, _, err := root.Find(args[:at]); err == nil && target != root {
-		return args
-	}
+	// No value of a flag is the name of a subcommand any more, which cobra
+	// would see in "-nk version".
+	root.RemoveCommand(root.Commands()...)
 	p.command, p.dashes = args[at+1:], true
 	return args[:at]
+}
+
+func isSubcommand(root *cobra.Command, word string) bool {
+	if word == "help" || word == "completion" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) {
+		return true // cobra adds these when it executes
+	}
+	return slices.ContainsFunc(root.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word })
 }
 
 // newRootCommand builds the whole tree of commands.

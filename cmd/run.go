@@ -122,6 +122,7 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 	ctx := context.Background()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, proc.Forwardable()...)
+	defer signal.Stop(signals) // from then on, a signal ends this process as any other
 	plan.run.Signals = signals
 
 	client, err := plan.connection.open(ctx)

@@ -213,6 +213,11 @@ func acquire(ctx context.Context, rdb *redis.Client, opts Options) (*lock.Lease,
 	for {
 		select {
 		case r := <-done:
+			// The lock may have come in spite of the signal.
+			if cause := context.Cause(ctx); cause != nil && r.err == nil {
+				_ = release(ctx, r.lease)
+				return nil, cause
+			}
 			return r.lease, r.err
 		case sig := <-opts.Signals:
 			if proc.StopSignal(sig) {
@@ -227,22 +232,15 @@ func acquire(ctx context.Context, rdb *redis.Client, opts Options) (*lock.Lease,
 func underLease(ctx context.Context, lease *lock.Lease, path string, opts Options) (proc.Status, error) {
 	// The last look before the fork: a stop may have been asked while the
 	// answer of Redis was on its way, and the answer may have come late.
-	for pending := true; pending; {
-		select {
-		case sig := <-opts.Signals:
-			if proc.StopSignal(sig) {
-				return proc.Status{}, &InterruptedError{Signal: asSignal(sig)}
-			}
-		case <-ctx.Done():
-			return proc.Status{}, context.Cause(ctx)
-		default:
-			pending = false
-		}
-	}
 	if stopTime(lease, opts.KillAfter).Until(lock.Now()) <= 0 {
-		if err := lease.Renew(ctx); err != nil {
+		if err := lease.Renew(ctx); errors.Is(err, ErrLost) {
+			return proc.Status{}, fmt.Errorf("%w: it answered so late that %v, before the command could be started", ErrUnavailable, err) //nolint:errorlint // not lost: nothing ran
+		} else if err != nil {
 			return proc.Status{}, err
 		}
+	}
+	if err := stopAsked(ctx, opts.Signals); err != nil {
+		return proc.Status{}, err
 	}
 
 	terminal := proc.OnTerminal()
@@ -257,8 +255,34 @@ func underLease(ctx context.Context, lease *lock.Lease, path string, opts Option
 	if err != nil {
 		return proc.Status{}, err
 	}
+	// What came while the child was being started was meant for it, also
+	// where it came from the keyboard, which did not reach it.
+	for pending := true; pending; {
+		select {
+		case sig := <-opts.Signals:
+			_ = process.Signal(asSignal(sig))
+		default:
+			pending = false
+		}
+	}
 	s := &supervisor{lease: lease, process: process, terminal: terminal, opts: opts}
 	return s.run(ctx)
+}
+
+// stopAsked returns an error if a signal or ctx asks not to begin.
+func stopAsked(ctx context.Context, signals <-chan os.Signal) error {
+	for {
+		select {
+		case sig := <-signals:
+			if proc.StopSignal(sig) {
+				return &InterruptedError{Signal: asSignal(sig)}
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		default:
+			return nil
+		}
+	}
 }
 
 // childEnv adds the lock to the environment, in place of that of an outer run.

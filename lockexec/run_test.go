@@ -2,6 +2,7 @@ package lockexec_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -385,5 +387,64 @@ func TestRunRefusesOptionsThatContradict(t *testing.T) {
 		if _, err := lockexec.Run(t.Context(), client, opts); err == nil || errors.Is(err, lockexec.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// A signal may come at any moment around the grant: it ends the attempt, or it
+// reaches the command, but it is never lost.
+func TestASignalAtTheGrantIsNotLost(t *testing.T) {
+	s, _ := server(t)
+	for range 100 {
+		signals := make(chan os.Signal, 1)
+		client := lock.NewClient(&redis.Options{Addr: s.Addr()})
+		client.AddHook(onceAnswered{sync.OnceFunc(func() { go func() { signals <- syscall.SIGTERM }() })})
+		status, err := lockexec.Run(t.Context(), client, lockexec.Options{
+			Name: lockName, Command: []string{"sleep", "60"}, Signals: signals,
+		})
+		var interrupted *lockexec.InterruptedError
+		if !errors.As(err, &interrupted) && (err != nil || status.Signal != syscall.SIGTERM) {
+			t.Fatalf("%v, %v: the signal was lost", status, err)
+		}
+		_ = client.Close()
+	}
+}
+
+// onceAnswered is a hook that does something when a script was answered.
+type onceAnswered struct{ act func() }
+
+func (onceAnswered) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h onceAnswered) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "eval" {
+			defer h.act()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (onceAnswered) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// An answer so late that the lease is over starts nothing, and is no loss of a
+// lock that the command had.
+func TestALeaseThatIsOverBeforeTheStart(t *testing.T) {
+	s, admin := server(t)
+	client := lockClient(t, s.Addr())
+	client.AddHook(onceAnswered{sync.OnceFunc(func() {
+		for admin.Exists(t.Context(), lockName).Val() != 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})})
+	mark := filepath.Join(t.TempDir(), "ran")
+	_, err := lockexec.Run(t.Context(), client, lockexec.Options{
+		Name: lockName, TTL: 200 * time.Millisecond, ConnectTimeout: 20 * time.Second, Command: []string{"touch", mark},
+	})
+	if !errors.Is(err, lockexec.ErrUnavailable) || errors.Is(err, lockexec.ErrLost) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran")
 	}
 }

@@ -59,7 +59,14 @@ func (s *supervisor) run(ctx context.Context) (proc.Status, error) {
 
 	exited := s.process.Exited()
 	for {
-		// First of all, as the loop may just have been woken from a stop or
+		// A child that has ended is not stopped for anything.
+		select {
+		case <-exited:
+			exited = nil
+			s.childEnded()
+		default:
+		}
+		// Then the clock, as the loop may just have been woken from a stop or
 		// a sleep: nothing is passed on to a child that must not run.
 		s.watch()
 		select {
@@ -219,6 +226,13 @@ func (s *supervisor) kill() {
 // forward passes a signal on to the child, unless the terminal has sent it
 // there already.
 func (s *supervisor) forward(sig syscall.Signal) {
+	if s.ended {
+		// There is no child any more to pass it on to, only what it left.
+		if proc.StopSignal(sig) && !s.stopping {
+			s.stopLeftovers()
+		}
+		return
+	}
 	if s.terminal && proc.KeyboardSignal(sig) {
 		return
 	}

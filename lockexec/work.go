@@ -72,14 +72,15 @@ func PerformLockedWork(ctx context.Context, rdb *redis.Client, clientID string, 
 	// panic passes with its own stack.
 	defer func() {
 		lost := stopKeeping()
+		expired := lease.Expired() // as of the end of work, however long the release takes
 		released := release(ctx, lease)
 		switch {
 		case lost != nil:
 			err = lost
 		case errors.Is(released, ErrLost):
 			err = released
-		case released != nil && lease.Expired() != nil:
-			err = lease.Expired()
+		case released != nil && expired != nil:
+			err = expired
 		case released != nil:
 			err = fmt.Errorf("%w: %w", ErrNotReleased, released)
 		}

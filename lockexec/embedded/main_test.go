@@ -102,7 +102,9 @@ func newConfig(t testing.TB) embedded.Config {
 			if _, err := embedded.Stop(within(t), cfg.Dir, true); err != nil {
 				t.Errorf("stopping the server of the test: %v", err)
 			}
-			free, err := flock.New(filepath.Join(cfg.Dir, "server.lock")).TryLock()
+			lock := flock.New(filepath.Join(cfg.Dir, "server.lock"))
+			defer lock.Unlock()
+			free, err := lock.TryLock()
 			return free || err != nil
 		})
 		if reports, _ := filepath.Glob(races + "*"); len(reports) > 0 {

@@ -239,6 +239,38 @@ func TestKilledStarterBlocksNobody(t *testing.T) {
 	}
 }
 
+// Starts that were killed may leave servers on their way, which then all come up at once.
+func TestOfManyServersOneServes(t *testing.T) {
+	cfg := newConfig(t)
+	if err := os.Mkdir(cfg.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const servers = 5
+	ended := make(chan error, servers)
+	for range servers {
+		server := exec.CommandContext(within(t), testBinary(t), embedded.RoleServe, cfg.Dir, "1m")
+		server.Env = cfg.Env
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- server.Wait() }()
+	}
+	for range servers - 1 {
+		if err := <-ended; err != nil {
+			t.Errorf("a server too many: %v", err)
+		}
+	}
+	if !status(t, cfg.Dir).Running {
+		t.Error("no server runs")
+	}
+	if _, err := embedded.Stop(within(t), cfg.Dir, false); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server: %v", err)
+	}
+}
+
 func TestStartTellsWhatTheServerSaid(t *testing.T) {
 	cfg := newConfig(t)
 	exe := filepath.Join(t.TempDir(), "exe")

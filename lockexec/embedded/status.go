@@ -166,10 +166,14 @@ func ask(ctx context.Context, conn net.Conn, command ...string) (string, error) 
 func awaitEnd(ctx context.Context, conn net.Conn) error {
 	defer boundBy(ctx, conn)()
 	_, err := io.Copy(io.Discard, conn)
-	if isCut(err) {
+	switch {
+	case isCut(err):
 		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		return err
 	}
-	return err
 }
 
 // boundBy makes what is done on conn end with ctx, and after answerWait. The function it returns undoes that.

@@ -107,7 +107,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		l.failed(err)
+		if ctx.Err() == nil { // being called off is no failure
+			l.failed(err)
+		}
 		return err
 	}
 	if state != ours {

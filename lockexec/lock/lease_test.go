@@ -310,6 +310,13 @@ func TestTheFenceRisesThroughEverything(t *testing.T) {
 		admin.Set(t.Context(), fenceKey, "no number", time.Hour)
 		last = 0
 		next("a counter that is no number")
+		for _, odd := range []string{"inf", "-inf", "nan", "1e300", "-5", "9007199254740992"} {
+			admin.Set(t.Context(), fenceKey, odd, time.Hour)
+			next("the counter " + odd)
+		}
+		admin.Del(t.Context(), fenceKey)
+		admin.RPush(t.Context(), fenceKey, "a list")
+		next("a list for a counter")
 	})
 }
 
@@ -322,6 +329,21 @@ func TestRecordsOfTheDeadDoNotPileUp(t *testing.T) {
 		acquire(t, client)
 		if n := admin.HLen(t.Context(), holders).Val(); n != 1 {
 			t.Errorf("%d holder records, want 1", n)
+		}
+	})
+}
+
+func TestRecordsOfTheWrongTypeDoNotMatter(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+		admin.Set(t.Context(), holders, "no hash", time.Minute)
+		lease := acquire(t, client)
+		admin.Del(t.Context(), holders)
+		admin.Set(t.Context(), holders, "no hash", time.Minute)
+		if _, err := lock.New(client).Acquire(t.Context(), request()); !errors.Is(err, lock.ErrLocked) {
+			t.Errorf("got %v, want ErrLocked", err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -109,12 +109,17 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	budget := patience / 2
 
 	unsettled := false // a try may have taken the lock without our knowing
+	var last *ServerError
 	for retry := (backoff{most: lastBackoff}); ; {
 		sent := l.now()
 		reply, err := l.acquireOnce(ctx, min(budget, limit.Until(sent)), lease, record)
 		if err == nil {
 			if !reply.acquired {
-				// Had an earlier try taken the lock, this one had known it.
+				// Had an earlier try taken the lock, this one had known it;
+				// but it may still be on its way.
+				if unsettled {
+					lease.settle(ctx)
+				}
 				return nil, &HeldError{
 					Name: req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining,
 				}
@@ -124,8 +129,14 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 			return lease, nil
 		}
 
-		var failure *ServerError
-		known := errors.As(err, &failure) && failure.Fault.undone()
+		failure, _ := errors.AsType[*ServerError](err)
+		if failure != nil && failure.Fault == FaultTimeout && last != nil && limit.Until(sent) < budget {
+			// The last try had little time: what went wrong before says more.
+			failure, err = last, last
+			unsettled = true
+		}
+		last = failure
+		known := failure != nil && failure.Fault.undone()
 		unsettled = unsettled || !known
 		if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, limit.Until(l.now())) {
 			if unsettled {

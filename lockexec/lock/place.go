@@ -38,8 +38,7 @@ func ParsePlace(text string) (Place, error) {
 	if text == "embedded" {
 		return Place{Embedded: true}, nil
 	}
-	scheme, _, found := strings.Cut(text, "://")
-	if !found {
+	if !strings.Contains(text, "://") {
 		return Place{}, fmt.Errorf("has no scheme: write one of %s", Schemes)
 	}
 	u, err := url.Parse(text)
@@ -50,6 +49,9 @@ func ParsePlace(text string) (Place, error) {
 	}
 	if u.Fragment != "" || strings.HasSuffix(text, "#") {
 		return Place{}, fmt.Errorf("has a # in it: in a password, write %%23")
+	}
+	if strings.Contains(u.RawQuery, "@") || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
+		return Place{}, fmt.Errorf("has a /, ? or # in the user name or password: write them percent-encoded, %%2F, %%3F and %%23")
 	}
 	p := Place{Network: "tcp"}
 	if u.User != nil {
@@ -69,7 +71,7 @@ func ParsePlace(text string) (Place, error) {
 		}
 		p.Network, p.Addr, dbText = "unix", u.Path, ""
 	default:
-		return Place{}, fmt.Errorf("has the unknown scheme %q: write one of %s", scheme, Schemes)
+		return Place{}, fmt.Errorf("has the unknown scheme %q: write one of %s", u.Scheme, Schemes)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -85,7 +87,7 @@ func ParsePlace(text string) (Place, error) {
 	}
 	if query.Has("db") {
 		if dbText != "" {
-			return Place{}, fmt.Errorf("names a database twice, as /%s and as db=%s", dbText, query.Get("db"))
+			return Place{}, fmt.Errorf("names a database twice, in its path and as db=")
 		}
 		dbText = query.Get("db")
 		if dbText == "" {
@@ -95,7 +97,7 @@ func ParsePlace(text string) (Place, error) {
 	if dbText != "" {
 		db, err := strconv.ParseUint(dbText, 10, 31)
 		if err != nil {
-			return Place{}, fmt.Errorf("has %q for a database: write its number", dbText)
+			return Place{}, fmt.Errorf("has a database that is no number")
 		}
 		p.DB = int(db)
 	}
@@ -106,7 +108,7 @@ func ParsePlace(text string) (Place, error) {
 		case "3":
 			p.Protocol = 3
 		default:
-			return Place{}, fmt.Errorf("has %q for a protocol: write 2 or 3", query.Get("protocol"))
+			return Place{}, fmt.Errorf("has an unknown protocol: write 2 or 3")
 		}
 	}
 	return p, nil
@@ -130,7 +132,7 @@ func hostPort(u *url.URL) (string, error) {
 		port = "6379"
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("has the port %q: ports go from 1 to 65535", port)
+		return "", fmt.Errorf("has no valid port: ports go from 1 to 65535")
 	}
 	return net.JoinHostPort(host, port), nil
 }

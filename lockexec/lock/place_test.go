@@ -80,6 +80,14 @@ func TestParsePlaceRefuses(t *testing.T) {
 		"redis://u:SECRET@h:x":      "",
 		"redis://:SECRET@h?x=1":     "unknown parameter",
 		"rediss://u:SECRET@h:70000": "port",
+		"redis://u:12/SECRET@h":     "percent-encoded",
+		"redis://u:12?SECRET@h":     "percent-encoded",
+		"redis://u:12/x?SECRET@h":   "percent-encoded",
+		"redis://a:1/x?db=SECRET@h": "percent-encoded",
+		"redis://u:99999/SECRET@h":  "percent-encoded",
+		"redis://h/SECRET":          "number",
+		"redis://h?db=SECRET":       "number",
+		"redis://h?protocol=SECRET": "protocol",
 	} {
 		_, err := ParsePlace(text)
 		if err == nil {

@@ -181,7 +181,7 @@ func TestSignalsReachTheChildOnce(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	lines.Scan() // ready
 	var got []string
-	want := []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM"}
+	want := []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGABRT", "SIGALRM", "SIGWINCH", "SIGTERM"}
 	for _, name := range want {
 		sig, err := proc.ParseSignal(name)
 		if err != nil {

@@ -16,6 +16,7 @@ func forwardable() []os.Signal {
 	var list []os.Signal
 	for _, sig := range []os.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGABRT, unix.SIGALRM, unix.SIGIO, unix.SIGWINCH,
 	} {
 		if !signal.Ignored(sig) {
 			list = append(list, sig)
@@ -24,11 +25,13 @@ func forwardable() []os.Signal {
 	return list
 }
 
-func keyboardSignal(sig os.Signal) bool { return sig == unix.SIGINT || sig == unix.SIGQUIT }
+func keyboardSignal(sig os.Signal) bool {
+	return sig == unix.SIGINT || sig == unix.SIGQUIT || sig == unix.SIGWINCH
+}
 
 func stopSignal(sig os.Signal) bool {
 	switch sig {
-	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
+	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGABRT:
 		return true
 	default:
 		return false

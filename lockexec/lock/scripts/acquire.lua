@@ -24,14 +24,17 @@ if failure then
 end
 
 if present and present ~= token then
-  local record = redis.call('HGET', holders, present)
-  return {0, redis.call('PTTL', lock), record or '', string.format('%.0f', now_ms)}
+  local record = redis.pcall('HGET', holders, present)
+  if type(record) ~= 'string' then
+    record = '' -- there is none, or something else took its name
+  end
+  return {0, redis.call('PTTL', lock), record, string.format('%.0f', now_ms)}
 end
 
 if present then
   redis.call('PEXPIRE', lock, ttl)
-  local record = redis.call('HGET', holders, token)
-  local fence = record and string.match(record, '"fence":(%d+)}$')
+  local record = redis.pcall('HGET', holders, token)
+  local fence = type(record) == 'string' and string.match(record, '"fence":(%d+)}$')
   if fence then
     return {1, fence}
   end
@@ -39,7 +42,11 @@ end
 
 -- Not below this server's clock, so that it rises also when the counter
 -- expired or a failover lost it. %.0f, as tostring keeps 14 digits only.
-local last = tonumber(redis.call('GET', fence_counter) or 0) or 0
+-- A counter that makes no sense counts as none.
+local last = tonumber(value_of(fence_counter) or 0) or 0
+if not (last >= 0 and last < 2 ^ 53 - 1) then
+  last = 0
+end
 local fence = string.format('%.0f', math.max(last + 1, now_us))
 local record = string.sub(ARGV[3], 1, -2)
   .. string.format(',"since":%.0f,"fence":%s}', now_ms, fence)
