@@ -111,9 +111,7 @@ func newConfig(t testing.TB) embedded.Config {
 			report, err := os.ReadFile(reports[0])
 			t.Errorf("data race in the server (%v):\n%s", err, report)
 		}
-		if err := os.RemoveAll(parent); err != nil {
-			t.Error(err)
-		}
+		eventually(t, "the folder is removed", func() bool { return os.RemoveAll(parent) == nil })
 	})
 	return cfg
 }

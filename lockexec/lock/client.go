@@ -27,6 +27,11 @@ func NewClient(opts *redis.Options) *redis.Client {
 	own.ClientName = ""
 	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	own.PipelinePoolSize = -1
+	if own.Protocol == 0 {
+		// With RESP3 the client looks for pushed messages before and after each
+		// command, with time-outs of its own; there is nothing to push here.
+		own.Protocol = 2
+	}
 	// One connection serves a run; more are there for when it hangs. After as
 	// many failed dials as the pool is large, the client would no longer dial
 	// but repeat the last error, for up to a second after the server is back:

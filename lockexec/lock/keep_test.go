@@ -235,3 +235,14 @@ func FuzzParseAcquireReply(f *testing.F) {
 		}
 	})
 }
+
+// The end of an exchange and its answer come together; the answer counts.
+func TestAnAnswerIsNeverTakenForATimeout(t *testing.T) {
+	f := &fakeServer{answer: func(int) (any, error) { return int64(1), nil }}
+	lease := fakeLease(f, 15*time.Second)
+	for range 20_000 {
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -262,7 +262,11 @@ func (l *Lease) run(
 	select {
 	case r = <-done:
 	case <-bounded.Done():
-		r.err = context.DeadlineExceeded
+		select {
+		case r = <-done: // the exchange ended, and with it its context
+		default:
+			r.err = context.DeadlineExceeded
+		}
 	}
 	switch {
 	case r.err == nil:
