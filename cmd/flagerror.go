@@ -41,8 +41,8 @@ func quoteValue(flag *pflag.Flag, value string, problem error) string {
 	if secret(flag.Name) {
 		return "its value " + problem.Error()
 	}
-	if flag.Value.Type() == "bool" || flag.Value.Type() == "int" {
-		return quoted(value) + " is no " + map[string]string{"bool": "true or false", "int": "whole number"}[flag.Value.Type()]
+	if flag.Value.Type() == "bool" { // pflag's own parser says less
+		return quoted(value) + " is no true or false"
 	}
 	return quoted(value) + " " + problem.Error()
 }

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,7 +78,7 @@ type program struct {
 func (p *program) run(args []string) ending {
 	out := &output{format: presetFormat(args, p.environ), writer: p.stderr}
 	root := p.newRootCommand(out)
-	root.SetArgs(p.takeCommand(root, args))
+	root.SetArgs(p.takeCommand(root, args, out))
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	end := endingOf(root.Execute())
@@ -91,13 +92,19 @@ const lastWords = time.Second
 // takeCommand cuts the child's command off args. What follows the first "--"
 // is the child's, to the letter; no flag parser sees it. Without that a key
 // that the shell dropped (--key $UNSET -- cmd) would make "--" the key.
-func (p *program) takeCommand(root *cobra.Command, args []string) []string {
+//
+// Such a call has no subcommands: cobra would see one in "-nk version", and
+// to make them would be in vain. All others get them here.
+func (p *program) takeCommand(root *cobra.Command, args []string, out *output) []string {
 	at := slices.Index(args, "--")
-	if at < 0 || at > 0 && isSubcommand(root, args[0]) {
+	run := at >= 0
+	if !run || at > 0 && !strings.HasPrefix(args[0], "-") {
+		p.addSubcommands(root, out)
+		run = run && !isSubcommand(root, args[0])
+	}
+	if !run {
 		return args
 	}
-	// No value of a flag is the name of a subcommand any more, which cobra
-	// would see in "-nk version".
 	root.RemoveCommand(root.Commands()...)
 	p.command, p.dashes = args[at+1:], true
 	return args[:at]
@@ -110,20 +117,32 @@ func isSubcommand(root *cobra.Command, word string) bool {
 	return slices.ContainsFunc(root.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word })
 }
 
-// newRootCommand builds the whole tree of commands.
-func (p *program) newRootCommand(out *output) *cobra.Command {
-	root := p.newRunCommand(out)
+// addSubcommands adds all commands and help topics but the root.
+func (p *program) addSubcommands(root *cobra.Command, out *output) {
 	root.AddCommand(
 		p.newEmbeddedCommand(out),
 		p.newVersionCommand(),
 		newExitCodesTopic(),
 		newEnvironmentTopic(root),
 	)
+}
+
+// newRootCommand makes the root command.
+func (p *program) newRootCommand(out *output) *cobra.Command {
+	root := p.newRunCommand(out)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.SetFlagErrorFunc(explainFlagError)
 	return root
+}
+
+// programName is the base name by which this program was called.
+func programName() string {
+	if len(os.Args) == 0 || os.Args[0] == "" {
+		return "redlockrun"
+	}
+	return filepath.Base(os.Args[0])
 }
 
 // noArguments refuses arguments of a command that takes none.

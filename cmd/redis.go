@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -222,11 +221,3 @@ type placeError struct{ err error }
 
 func (e *placeError) Error() string { return "--redis embedded: " + e.err.Error() }
 func (e *placeError) Unwrap() error { return e.err }
-
-// programName is the base name by which this program was called.
-func programName() string {
-	if len(os.Args) == 0 || os.Args[0] == "" {
-		return "redlockrun"
-	}
-	return filepath.Base(os.Args[0])
-}

@@ -1,19 +1,9 @@
 package cmd
 
 import (
-	"errors"
-	"maps"
-	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 )
-
-func contains(list []string, word string) bool { return slices.Contains(list, word) }
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
-
-func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
 func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {

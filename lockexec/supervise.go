@@ -2,7 +2,6 @@ package lockexec
 
 import (
 	"context"
-	"sync"
 	"syscall"
 	"time"
 
@@ -42,15 +41,9 @@ type supervisor struct {
 // run returns when the tree of the command is gone and nothing renews the
 // lease any more.
 func (s *supervisor) run(ctx context.Context) (proc.Status, error) {
-	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
-	keeper := make(chan error, 1)
-	s.keeper = keeper
-	var goroutines sync.WaitGroup
-	goroutines.Go(func() { keeper <- s.lease.Keep(keeping, s.opts.Log) })
-	defer func() {
-		stopKeeping()
-		goroutines.Wait()
-	}()
+	var stopKeeping func()
+	s.keeper, stopKeeping = keep(ctx, s.lease, s.opts.Log)
+	defer stopKeeping()
 	if s.opts.Timeout > 0 {
 		timer := time.NewTimer(s.opts.Timeout)
 		defer timer.Stop()
@@ -70,11 +63,9 @@ func (s *supervisor) run(ctx context.Context) (proc.Status, error) {
 		// a sleep: nothing is passed on to a child that must not run.
 		s.watch()
 		select {
-		case <-exited:
-			exited = nil
-			s.childEnded()
+		case <-exited: // seen to before anything else
 		case <-s.process.Gone():
-			if exited != nil {
+			if !s.ended {
 				s.childEnded()
 			}
 			if s.killed != nil {

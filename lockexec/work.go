@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,12 +67,13 @@ func PerformLockedWork(ctx context.Context, rdb *redis.Client, clientID string, 
 	if err != nil {
 		return err
 	}
-	stopKeeping := keep(context.WithoutCancel(ctx), lease, slog.New(slog.DiscardHandler))
+	keeper, stopKeeping := keep(ctx, lease, slog.New(slog.DiscardHandler))
 
 	// Deferred, as work may panic or end its goroutine. Nothing recovers: a
 	// panic passes with its own stack.
 	defer func() {
-		lost := stopKeeping()
+		stopKeeping()
+		lost := <-keeper
 		expired := lease.Expired() // as of the end of work, however long the release takes
 		released := release(ctx, lease)
 		switch {
@@ -89,15 +91,17 @@ func PerformLockedWork(ctx context.Context, rdb *redis.Client, clientID string, 
 	return nil
 }
 
-// keep renews the lease until the returned function is called, which returns
-// nil, or the [*lock.LostError] that ended the keeping.
-func keep(ctx context.Context, lease *lock.Lease, log *slog.Logger) (stop func() error) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- lease.Keep(ctx, log) }()
-	return func() error {
+// keep renews the lease, whatever becomes of ctx, until stop is called, which
+// waits for its end. The channel then has nil, or earlier the
+// [*lock.LostError] that ended the keeping.
+func keep(ctx context.Context, lease *lock.Lease, log *slog.Logger) (ended <-chan error, stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	result := make(chan error, 1)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { result <- lease.Keep(ctx, log) })
+	return result, func() {
 		cancel()
-		return <-ended
+		keeping.Wait()
 	}
 }
 

@@ -1,0 +1,254 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// configFile is a file as viper read it, and its text, to find lines in.
+type configFile struct {
+	path  string
+	text  string
+	viper *viper.Viper
+}
+
+// configFormats are the formats of a configuration file, by its ending.
+var configFormats = []string{"yaml", "yml", "toml", "json"}
+
+// readConfigFile reads the file that --config or REDLOCKRUN_CONFIG names,
+// which must exist, or else the first that there is in the user's and the
+// system's configuration folder. It never looks in the working directory: a
+// file planted there could send the lock elsewhere. nil is no file.
+func readConfigFile(
+	flags *pflag.FlagSet, from sources, environ func(string) (string, bool),
+) (*configFile, *configError) {
+	wrong := &configError{}
+	path, src := flags.Lookup("config").Value.String(), from.of("config")
+	if path == "" {
+		for _, dir := range configDirs(environ) {
+			candidates := configFilesIn(dir)
+			if len(candidates) > 1 {
+				wrong.add(source{strings.Join(candidates, " and "), false}, "both exist: keep one of them")
+				return nil, wrong
+			}
+			if len(candidates) == 1 {
+				path, src = candidates[0], source{candidates[0], false}
+				break
+			}
+		}
+	}
+	if path == "" {
+		return nil, nil
+	}
+
+	text, err := os.ReadFile(path)
+	if err != nil {
+		wrong.add(source{src.text, false}, "can't read the configuration file: %v", err)
+		return nil, wrong
+	}
+	file := &configFile{path: path, text: string(text), viper: viper.NewWithOptions(viper.KeyDelimiter(groupMark))}
+	file.viper.SetConfigFile(path)
+	if format := strings.TrimPrefix(filepath.Ext(path), "."); !slices.Contains(configFormats, format) {
+		wrong.add(source{path, false}, "its name must end in one of .%s", strings.Join(configFormats, ", ."))
+		return nil, wrong
+	}
+	if err := file.viper.ReadInConfig(); err != nil {
+		wrong.add(source{path, false}, "%s", parseComplaint(err))
+		return nil, wrong
+	}
+	return file, nil
+}
+
+// parseComplaint is the parser's own message, which has the line, without
+// viper's words around it.
+func parseComplaint(err error) string {
+	if parse := (viper.ConfigParseError{}); errors.As(err, &parse) {
+		err = parse.Unwrap()
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+func configDirs(environ func(string) (string, bool)) []string {
+	var dirs []string
+	if xdg, _ := environ("XDG_CONFIG_HOME"); filepath.IsAbs(xdg) {
+		dirs = append(dirs, filepath.Join(xdg, "redlockrun"))
+	} else if home, _ := environ("HOME"); filepath.IsAbs(home) {
+		dirs = append(dirs, filepath.Join(home, ".config", "redlockrun"))
+	}
+	return append(dirs, "/etc/redlockrun")
+}
+
+func configFilesIn(dir string) []string {
+	var files []string
+	for _, format := range configFormats {
+		path := filepath.Join(dir, "config."+format)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+// fileEntry is a setting as it stands in a file.
+type fileEntry struct {
+	flag   *pflag.Flag
+	source source
+	values []string
+}
+
+// entries returns the settings of the file, and notes what is wrong with
+// those that are none. A nil file has none.
+func (c *configFile) entries(flags *pflag.FlagSet, wrong *configError) []fileEntry {
+	if c == nil {
+		return nil
+	}
+	var entries []fileEntry
+	settings := c.settings(flags)
+	// In the order of the flags first, so that messages come in a fixed order.
+	flags.VisitAll(func(f *pflag.Flag) {
+		raw, present := settings[f.Name]
+		if !present || !inFiles(f.Name) {
+			return
+		}
+		delete(settings, f.Name)
+		src := c.source(f.Name)
+		values, err := fileValues(f, raw)
+		if err != nil {
+			wrong.add(src, "%v", err)
+			return
+		}
+		entries = append(entries, fileEntry{f, src, values})
+	})
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		wrong.add(c.source(name), "there is no such setting%s", didYouMean(closest(name, settingNames(flags))))
+	}
+	return entries
+}
+
+// groupMark joins the name of a group of settings to that of one in it. There
+// are no groups here; with viper's own ".", a key with a dot would be one.
+const groupMark = "\x00"
+
+// settings returns all keys of the file, also those without a value.
+func (c *configFile) settings(flags *pflag.FlagSet) map[string]any {
+	settings := map[string]any{}
+	flags.VisitAll(func(f *pflag.Flag) { // AllKeys leaves out empty groups
+		if c.viper.InConfig(f.Name) {
+			settings[f.Name] = c.viper.Get(f.Name)
+		}
+	})
+	for _, key := range c.viper.AllKeys() {
+		name, _, _ := strings.Cut(key, groupMark)
+		settings[name] = c.viper.Get(name)
+	}
+	return settings
+}
+
+// inFiles reports whether a flag is a setting that a file can have.
+func inFiles(flag string) bool { return !onlyFlags[flag] && flag != "config" }
+
+func settingNames(flags *pflag.FlagSet) []string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if inFiles(f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// source names a setting in the file, with its line where that is found.
+func (c *configFile) source(name string) source {
+	if strings.Contains(name, "://") || strings.Contains(name, "@") {
+		return source{"a setting in " + c.path, false} // a URL that slipped; it may hold a password
+	}
+	text := name + " in " + c.path
+	line := 0
+	for content := range strings.Lines(c.text) {
+		line++
+		key := strings.TrimLeft(content, " \t{,\"'")
+		rest, found := cutPrefixFold(key, name)
+		rest = strings.TrimLeft(rest, "\"' \t")
+		if found && (strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "=")) {
+			return source{text + ", line " + strconv.Itoa(line), false}
+		}
+	}
+	return source{text, false}
+}
+
+// fileValues turns what the file's format made of a value back into text for
+// the flag's parser. Where a format reads something else than text into what
+// was meant as text (YAML makes 83 of 0123, and a date of 2024-01-02), the
+// text is lost, so that must be quoted.
+func fileValues(f *pflag.Flag, raw any) ([]string, error) {
+	switch f.Value.Type() {
+	case "bool":
+		if b, ok := raw.(bool); ok {
+			return []string{strconv.FormatBool(b)}, nil
+		}
+		return nil, fmt.Errorf("must be true or false, without quotes, but is %s", describeValue(f, raw))
+	case "code":
+		switch n := raw.(type) {
+		case int, int64:
+			return []string{fmt.Sprint(n)}, nil
+		case float64: // JSON has no other numbers
+			if n == float64(int64(n)) {
+				return []string{strconv.FormatInt(int64(n), 10)}, nil
+			}
+		}
+		return nil, fmt.Errorf("must be a whole number, but is %s", describeValue(f, raw))
+	case "stringArray":
+		if list, ok := raw.([]any); ok {
+			var values []string
+			for _, item := range list {
+				text, ok := item.(string)
+				if !ok {
+					return nil, fmt.Errorf("must be a list of texts in quotes, but has %s in it", describeValue(f, item))
+				}
+				values = append(values, text)
+			}
+			return values, nil
+		}
+	}
+	if text, ok := raw.(string); ok {
+		return []string{text}, nil
+	}
+	hint := "put it in quotes"
+	if f.Value.Type() == "duration" {
+		hint = "write it in quotes with its unit, such as \"30s\""
+	}
+	return nil, fmt.Errorf("must be a text, but is %s: %s", describeValue(f, raw), hint)
+}
+
+func describeValue(f *pflag.Flag, raw any) string {
+	if secret(f.Name) {
+		return "something else"
+	}
+	switch v := raw.(type) {
+	case nil:
+		return "empty"
+	case string:
+		return "the text " + quoted(v)
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a group of settings"
+	case bool:
+		return "the truth value " + strconv.FormatBool(v)
+	case int, int64, uint64, float64:
+		return fmt.Sprintf("the number %v", v)
+	default:
+		return fmt.Sprintf("%v", v)
+	}
+}
