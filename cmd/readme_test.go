@@ -1,4 +1,4 @@
-package main
+package cmd_test
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 
 // The Go program of the README is one: it compiles against this module.
 func TestTheExampleOfTheReadmeCompiles(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
