@@ -29,6 +29,8 @@ var settings = map[string]struct {
 	"kill-after":          {"", "1s", "2s", "3s", ""},
 	"stop-signal":         {"TERM", "INT", "HUP", "USR1", ""},
 	"on-lost":             {"terminate", "warn", "terminate", "warn", ""},
+	"leftovers":           {"kill", "wait", "leave", "wait", ""},
+	"signal-group":        {"false", "true", "false", "true", "true"},
 	"holder-label":        {"", "f", "e", "g", ""},
 	"show-args":           {"false", "true", "false", "true", "true"},
 	"redis":               {"[]", "[redis://f]", "[redis://e]", "[redis://g]", `"redis://f"`},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redlockrun/redlockrun/lockexec/connect"
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
 )
 
@@ -54,11 +55,11 @@ EXIT STATUS
 func (p *program) runEmbeddedStatus(ctx context.Context, asJSON bool) error {
 	dir, err := embedded.Dir()
 	if err != nil {
-		return &placeError{err}
+		return &connect.EmbeddedError{Err: err}
 	}
 	info, err := embedded.Status(ctx, dir)
 	if err != nil {
-		return &placeError{err}
+		return &connect.EmbeddedError{Err: err}
 	}
 	switch {
 	case asJSON:
@@ -105,14 +106,14 @@ EXIT STATUS
 func (p *program) runEmbeddedStop(ctx context.Context, force bool) error {
 	dir, err := embedded.Dir()
 	if err != nil {
-		return &placeError{err}
+		return &connect.EmbeddedError{Err: err}
 	}
 	stopped, err := embedded.Stop(ctx, dir, force)
 	if held := (*embedded.LocksHeldError)(nil); errors.As(err, &held) {
 		return &serverBusyError{held}
 	}
 	if err != nil {
-		return &placeError{err}
+		return &connect.EmbeddedError{Err: err}
 	}
 	if !stopped {
 		_, err = fmt.Fprintln(p.stdout, "the embedded server does not run")

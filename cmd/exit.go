@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/connect"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -126,7 +127,7 @@ func endingOf(err error) ending {
 		timeout     *timeoutError
 		lost        *lock.LostError
 		server      *lock.ServerError
-		place       *placeError
+		place       *connect.EmbeddedError
 		serverBusy  *serverBusyError
 		start       *proc.StartError
 		interrupted *lockexec.InterruptedError

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/connect"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -30,7 +31,7 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 		{&configError{[]problem{{source{"REDLOCKRUN_TTL", false}, "x"}}}, 78, 0},
 		{&lock.ServerError{Fault: lock.FaultUnreachable, Err: errors.New("x")}, 69, 0},
 		{&lock.ServerError{Fault: lock.FaultNoPerm, Err: errors.New("x")}, 69, 0},
-		{&placeError{errors.New("x")}, 69, 0},
+		{&connect.EmbeddedError{Err: errors.New("x")}, 69, 0},
 		{&busyError{&lock.HeldError{}, 75}, 75, 0},
 		{&busyError{&lock.HeldError{}, 0}, 0, 0},
 		{&lock.LostError{Reason: lock.LossMissing}, 79, 0},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,18 +39,29 @@ func (o *output) addFlags(fs *pflag.FlagSet) {
 }
 
 // logger returns the logger for the settings as they now stand.
-func (o *output) logger() *slog.Logger {
-	level := slog.LevelWarn
+func (o *output) logger() *slog.Logger { return newLogger(o.writer, o.format, o.level()) }
+
+func (o *output) level() slog.Level {
 	switch {
 	case o.quiet:
-		level = slog.LevelError
+		return slog.LevelError
 	case o.verbose:
-		level = slog.LevelDebug
+		return slog.LevelDebug
+	default:
+		return slog.LevelWarn
 	}
-	if o.format == jsonFormat {
-		return slog.New(slog.NewJSONHandler(o.writer, &slog.HandlerOptions{Level: level}))
+}
+
+func newLogger(w io.Writer, format logFormat, level slog.Level) *slog.Logger {
+	if format == jsonFormat {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(&textHandler{level: level, writer: o.writer})
+	return slog.New(&textHandler{level: level, writer: w})
+}
+
+// supervisorLogger is a guard.LogMaker.
+func supervisorLogger(format string, level slog.Level) *slog.Logger {
+	return newLogger(os.Stderr, logFormat(format), level)
 }
 
 // presetFormat finds the log format before the flags are parsed, so that an

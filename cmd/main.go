@@ -30,6 +30,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/guard"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
@@ -37,8 +38,12 @@ import (
 // does not return when the child died of a signal: this process then dies of
 // the same one.
 func Main() int {
-	// The background server is this same program: its roles come before any
-	// flag or configuration is looked at.
+	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
+	// The supervisor and the background server are this same program: their
+	// roles come before any flag or configuration is looked at.
+	if run, ok := guard.Role(os.Args, supervisorLogger); ok {
+		return run()
+	}
 	if run, ok := embedded.Role(os.Args); ok {
 		return run()
 	}
@@ -46,11 +51,14 @@ func Main() int {
 	// the midst of a run. A handler that does nothing, as the child would
 	// inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
 	p := &program{
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
+	}
+	if slices.Contains(os.Args[1:], "--") { // there is something to run
+		p.guard = guard.Launch()
+		defer p.guard.Close()
 	}
 	end := p.run(os.Args[1:])
 	if end.signal != 0 {
@@ -72,6 +80,9 @@ type program struct {
 	// command is what follows the "--", and dashes whether there was one.
 	command []string
 	dashes  bool
+
+	// guard runs it.
+	guard *guard.Guard
 }
 
 // run does what args ask for, and says on stderr what went wrong.

@@ -1,19 +1,15 @@
 package cmd
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/connect"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 )
 
@@ -46,18 +42,10 @@ func (o *redisOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(durationValue{&o.connectTimeout}, "connect-timeout", "give up when Redis can't be reached, or refuses for now, for this `DURATION`")
 }
 
-// connection is what the options come to: a place with its credentials, and
-// how to speak to it.
-type connection struct {
-	place   lock.Place
-	options *redis.Options
-	timeout time.Duration
-}
-
-// resolve turns the options into a connection, without connecting. It notes
-// what is wrong with them.
-func (o *redisOptions) resolve(from sources, environ func(string) (string, bool), wrong *configError) connection {
-	c := connection{timeout: o.connectTimeout}
+// resolve turns the options into a target, without connecting. It notes what
+// is wrong with them.
+func (o *redisOptions) resolve(from sources, environ func(string) (string, bool), wrong *configError) connect.Target {
+	t := connect.Target{Timeout: o.connectTimeout}
 	if o.connectTimeout <= 0 {
 		wrong.add(from.of("connect-timeout"), "must be more than 0")
 	}
@@ -66,24 +54,22 @@ func (o *redisOptions) resolve(from sources, environ func(string) (string, bool)
 	case 0:
 		if _, given := from["redis"]; given {
 			wrong.add(from.of("redis"), "is empty: write one of %s", lock.Schemes)
-			return c
+			return t
 		}
 	case 1:
 		text = o.places[0]
 	default:
 		wrong.add(from.of("redis"), "names %d servers: name one", len(o.places))
-		return c
+		return t
 	}
 	var err error
-	if c.place, err = lock.ParsePlace(text); err != nil {
+	if t.Place, err = lock.ParsePlace(text); err != nil {
 		wrong.add(from.of("redis"), "%v", err)
-		return c
+		return t
 	}
-	o.addCredentials(&c.place, from, environ, wrong)
-	c.options = c.place.Options()
-	c.options.DialTimeout = o.connectTimeout
-	c.options.TLSConfig = o.tlsConfig(c.place, from, wrong)
-	return c
+	o.addCredentials(&t.Place, from, environ, wrong)
+	t.TLS = o.tls(t.Place, from, wrong)
+	return t
 }
 
 // addCredentials puts user and password into the place. A password comes from
@@ -150,8 +136,8 @@ func readPassword(path string) (string, error) {
 	return password, nil
 }
 
-// tlsConfig is nil for a place without TLS.
-func (o *redisOptions) tlsConfig(place lock.Place, from sources, wrong *configError) *tls.Config {
+// tls is nil for a place without TLS.
+func (o *redisOptions) tls(place lock.Place, from sources, wrong *configError) *connect.TLS {
 	if !place.TLS {
 		for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "tls-server-name", "tls-insecure"} {
 			if _, given := from[name]; given {
@@ -160,64 +146,46 @@ func (o *redisOptions) tlsConfig(place lock.Place, from sources, wrong *configEr
 		}
 		return nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.tlsServerName, InsecureSkipVerify: o.tlsInsecure} //nolint:gosec // asked for by name
+	before := len(wrong.problems)
 	if o.tlsInsecure && (o.tlsCA != "" || o.tlsServerName != "") {
 		wrong.add(from.of("tls-insecure"), "leaves nothing for --tls-ca and --tls-server-name to check: give one or the other")
 	}
-	if o.tlsCA != "" {
-		pem, err := os.ReadFile(o.tlsCA)
-		if err != nil {
-			wrong.add(from.of("tls-ca"), "%v", err)
-		} else if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			wrong.add(from.of("tls-ca"), "%s has no certificate in PEM form", o.tlsCA)
-		}
-	}
-	switch {
-	case (o.tlsCert == "") != (o.tlsKey == ""):
+	if (o.tlsCert == "") != (o.tlsKey == "") {
 		given, missing := "tls-cert", "tls-key"
 		if o.tlsCert == "" {
 			given, missing = missing, given
 		}
 		wrong.add(from.of(given), "needs --%s too", missing)
-	case o.tlsCert != "":
-		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
-		if err != nil {
-			wrong.add(from.of("tls-cert"), "%v", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
 	}
-	return config
+	settings := &connect.TLS{
+		CA:         readPEM("tls-ca", o.tlsCA, from, wrong),
+		Cert:       readPEM("tls-cert", o.tlsCert, from, wrong),
+		Key:        readPEM("tls-key", o.tlsKey, from, wrong),
+		ServerName: o.tlsServerName,
+		Insecure:   o.tlsInsecure,
+	}
+	if len(wrong.problems) > before {
+		return settings
+	}
+	switch _, err := settings.Config(); {
+	case errors.Is(err, connect.ErrCA):
+		wrong.add(from.of("tls-ca"), "%s has no certificate in PEM form", o.tlsCA)
+	case err != nil:
+		wrong.add(from.of("tls-cert"), "%v", err)
+	}
+	return settings
 }
 
-// open returns a client of the place, which connects at its first command. An
-// embedded server that does not run is started, and is again by the client if
-// it ends meanwhile.
-func (c connection) open(ctx context.Context) (*redis.Client, error) {
-	if c.place.Embedded {
-		dir, err := embedded.Dir()
-		if err != nil {
-			return nil, &placeError{err}
-		}
-		ctx, cancel := context.WithTimeout(ctx, max(c.timeout, embeddedPatience))
-		defer cancel()
-		if err := embedded.Start(ctx, embedded.Config{Dir: dir}); err != nil {
-			return nil, &placeError{err}
-		}
-		c.options.Network, c.options.Addr = "unix", embedded.SocketPath(dir)
-		c.options.DialTimeout = max(c.timeout, embeddedPatience)
-		c.options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return embedded.Dial(ctx, embedded.Config{Dir: dir})
-		}
+func readPEM(setting, path string, from sources, wrong *configError) []byte {
+	if path == "" {
+		return nil
 	}
-	return lock.NewClient(c.options), nil
+	pem, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		wrong.add(from.of(setting), "%v", err)
+	case len(pem) == 0:
+		wrong.add(from.of(setting), "%s is empty", path)
+	}
+	return pem
 }
-
-// embeddedPatience is the least time that a first run gives the embedded
-// server to start.
-const embeddedPatience = 10 * time.Second
-
-// placeError is a place that can't be used, without a server to blame.
-type placeError struct{ err error }
-
-func (e *placeError) Error() string { return "--redis embedded: " + e.err.Error() }
-func (e *placeError) Unwrap() error { return e.err }

@@ -3,8 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlockrun/redlockrun/lockexec"
-	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/guard"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -29,6 +27,9 @@ type runOptions struct {
 	killAfter  time.Duration
 	stopSignal syscall.Signal
 	onLost     onLostWord
+	leftovers  leftoversWord
+
+	signalGroup bool
 
 	label    string
 	showArgs bool
@@ -43,6 +44,14 @@ type onLostWord string
 const (
 	onLostTerminate onLostWord = "terminate"
 	onLostWarn      onLostWord = "warn"
+)
+
+type leftoversWord string
+
+const (
+	leftoversKill  leftoversWord = "kill"
+	leftoversWait  leftoversWord = "wait"
+	leftoversLeave leftoversWord = "leave"
 )
 
 func (o *runOptions) addFlags(fs *pflag.FlagSet) {
@@ -61,6 +70,11 @@ func (o *runOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(signalValue{&o.stopSignal}, "stop-signal", "`SIGNAL` that asks the command to stop")
 	fs.Var(newChoice(&o.onLost, onLostTerminate, onLostTerminate, onLostWarn), "on-lost",
 		"what to do when the lock is lost: terminate the command before another can hold the lock, or warn and let it run (`WHAT`)")
+
+	fs.Var(newChoice(&o.leftovers, leftoversKill, leftoversKill, leftoversWait, leftoversLeave), "leftovers",
+		"what to do with what the command leaves running: kill it (--kill-after to end by itself, then the stop signal, then KILL), "+
+			"wait for it with the lock kept, or leave it running and release the lock (`WHAT`)")
+	fs.BoolVarP(&o.signalGroup, "signal-group", "g", false, "pass signals on to the command's whole process group")
 
 	fs.StringVar(&o.label, "holder-label", "", "`NAME` that those who find the lock busy are shown (default the host's)")
 	fs.BoolVar(&o.showArgs, "show-args", false, "show them the command's arguments too, not only its name")
@@ -115,22 +129,11 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 		return err
 	}
 	// A command that is not there must hold no lock, nor wait for Redis.
-	if _, err := proc.LookPath(plan.run.Command[0]); err != nil {
+	if _, err := proc.LookPath(plan.Run.Command[0]); err != nil {
 		return err
 	}
 
-	ctx := context.Background()
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, proc.Forwardable()...)
-	defer signal.Stop(signals) // from then on, a signal ends this process as any other
-	plan.run.Signals = signals
-
-	client, err := plan.connection.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	status, err := lockexec.Run(ctx, client, plan.run)
+	status, err := p.guard.Run(context.Background(), *plan)
 	switch held := (*lock.HeldError)(nil); {
 	case errors.As(err, &held):
 		return &busyError{held, opts.conflictCode}
@@ -169,15 +172,9 @@ func correctedLine(program string, command []string) string {
 	return program + " --key KEY -- " + shellLine(command)
 }
 
-// plan is a run that was checked, before anything is done.
-type plan struct {
-	connection connection
-	run        lockexec.Options
-}
-
 // plan reads all settings and refuses, with all that is wrong at once, what
 // can't be meant.
-func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*plan, error) {
+func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*guard.Options, error) {
 	from, err := loadConfig(flags, p.environ)
 	wrong := &configError{}
 	if err != nil && !errors.As(err, &wrong) {
@@ -194,18 +191,20 @@ func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*plan, error) {
 	if text := opts.label; text != printable(text) || len(text) > maxLabel {
 		wrong.add(from.of("holder-label"), "must be printable text of at most %d bytes", maxLabel)
 	}
-	conn := opts.redis.resolve(from, p.environ, wrong)
+	target := opts.redis.resolve(from, p.environ, wrong)
 	if err := wrong.orNil(); err != nil {
 		return nil, err
 	}
 
-	onLost := lockexec.Terminate
-	if opts.onLost == onLostWarn {
-		onLost = lockexec.WarnAndKeep
+	onLost := map[onLostWord]lockexec.OnLost{
+		onLostTerminate: lockexec.Terminate, onLostWarn: lockexec.WarnAndKeep,
 	}
-	return &plan{
-		connection: conn,
-		run: lockexec.Options{
+	leftovers := map[leftoversWord]lockexec.Leftovers{
+		leftoversKill: lockexec.KillLeftovers, leftoversWait: lockexec.AwaitLeftovers, leftoversLeave: lockexec.LeaveLeftovers,
+	}
+	return &guard.Options{
+		Target: target,
+		Run: lockexec.Options{
 			Name:           name,
 			Command:        p.command,
 			TTL:            opts.ttl,
@@ -213,13 +212,15 @@ func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*plan, error) {
 			Timeout:        opts.timeout,
 			KillAfter:      opts.killAfter,
 			StopSignal:     opts.stopSignal,
-			OnLost:         onLost,
+			OnLost:         onLost[opts.onLost],
+			Leftovers:      leftovers[opts.leftovers],
 			Label:          opts.label,
 			ShowArgs:       opts.showArgs,
-			Adopt:          true,
-			Spare:          embedded.IsServer,
+			SignalGroup:    opts.signalGroup,
 			Log:            opts.output.logger(),
 		},
+		LogFormat: string(opts.output.format),
+		LogLevel:  opts.output.level(),
 	}, nil
 }
 

@@ -140,7 +140,8 @@ func lookPath(ts *testscript.TestScript, name string) (string, error) {
 }
 
 // cmdSignal sends a signal: "signal NAME SIGNAL". NAME is of a process that
-// was started, "NAME/child" its only child, or a file that holds a process ID.
+// was started, "NAME/child" its only child, "NAME/child/child" the only one of
+// that, or a file that holds a process ID.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: signal NAME|FILE SIGNAL")
@@ -153,15 +154,31 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(syscall.Kill(pid, sig))
 		return
 	}
-	name, ofChild := strings.CutSuffix(args[0], "/child")
+	name, _, _ := strings.Cut(args[0], "/")
 	pid := processOf(ts, name).cmd.Process.Pid
-	if ofChild {
-		list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-		ts.Check(err)
-		pid, err = strconv.Atoi(strings.TrimSpace(string(list)))
-		ts.Check(err)
+	for range strings.Count(args[0], "/child") {
+		children := childrenOf(pid)
+		if len(children) != 1 {
+			ts.Fatalf("%s: process %d has the children %v, want one", args[0], pid, children)
+		}
+		pid = children[0]
 	}
 	ts.Check(syscall.Kill(pid, sig))
+}
+
+// childrenOf lists the children of all threads of a process.
+func childrenOf(pid int) []int {
+	var children []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		list, _ := os.ReadFile(task)
+		for field := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
 }
 
 // cmdEnded waits for the end of a process: "ended NAME N", N as for status.

@@ -17,6 +17,7 @@ import (
 	"github.com/redlockrun/redlockrun/cmd"
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
+	"github.com/redlockrun/redlockrun/testdata/child"
 )
 
 // The scripts under testdata/script say what users do and what they see. They
@@ -24,6 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"redlockrun": func() { os.Exit(cmd.Main()) },
+		"child":      func() { os.Exit(child.Main()) },
 	})
 }
 

@@ -15,7 +15,7 @@ const module = "github.com/redlockrun/redlockrun/"
 // A program that imports the library must not pay for a command line, and
 // imports point down one list of packages only.
 func TestImports(t *testing.T) {
-	order := []string{"cmd", "lockexec", "lockexec/lock", "lockexec/proc", "lockexec/embedded"}
+	order := []string{"cmd", "lockexec/guard", "lockexec", "lockexec/connect", "lockexec/lock", "lockexec/proc", "lockexec/embedded"}
 	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy"}
 
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()

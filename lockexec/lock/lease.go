@@ -20,6 +20,8 @@ type Lease struct {
 	// until its own time-out.
 	calls sync.WaitGroup
 
+	extended chan struct{} // has room for one
+
 	mu        sync.Mutex
 	sent      Instant // when the last exchange that set the ttl was sent
 	lastError error   // of the last renewal, nil when it succeeded
@@ -53,6 +55,10 @@ func (l *Lease) safeEnd() Instant {
 	return l.sent.Add(l.ttl - drift)
 }
 
+// Extended returns a channel that tells when [Lease.SafeEnd] has moved since it
+// was last received from.
+func (l *Lease) Extended() <-chan struct{} { return l.extended }
+
 // Expired returns nil before the safe end, and [Lease.Overdue] after it.
 func (l *Lease) Expired() error {
 	if l.locker.now() < l.SafeEnd() {
@@ -76,6 +82,10 @@ func (l *Lease) extend(sent Instant) {
 	defer l.mu.Unlock()
 	l.sent = max(l.sent, sent)
 	l.lastError = nil
+	select {
+	case l.extended <- struct{}{}:
+	default:
+	}
 }
 
 // renewalDue returns the time until the next renewal, a third of the ttl

@@ -57,6 +57,10 @@ type Request struct {
 
 	// Holder is told to those who find the lock taken.
 	Holder Holder
+
+	// Token stands for this holder in the lock, and must never have stood for
+	// another: from [NewToken]. Empty is a new one.
+	Token string
 }
 
 func (r *Request) check() error {
@@ -93,11 +97,13 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := uuid.NewRandom()
-	if err != nil {
-		return nil, fmt.Errorf("make a token: %w", err)
+	token := req.Token
+	if token == "" {
+		if token, err = NewToken(); err != nil {
+			return nil, err
+		}
 	}
-	lease := &Lease{locker: l, name: req.Name, token: id.String(), ttl: req.TTL}
+	lease := l.lease(req.Name, token, req.TTL)
 
 	patience := req.ConnectTimeout
 	if patience <= 0 {
@@ -148,6 +154,30 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 			return nil, err
 		}
 	}
+}
+
+// NewToken returns a token for a [Request]: a random UUID.
+func NewToken() (string, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return "", fmt.Errorf("make a token: %w", err)
+	}
+	return id.String(), nil
+}
+
+func (l *Locker) lease(name, token string, ttl time.Duration) *Lease {
+	return &Lease{locker: l, name: name, token: token, ttl: ttl, extended: make(chan struct{}, 1)}
+}
+
+// ReleaseToken releases the lock if it holds that token, for a holder that
+// died before it could. It tries until ctx is done while the server can't be
+// reached; a lock that is free or another's by then is no error.
+func (l *Locker) ReleaseToken(ctx context.Context, name, token string, ttl time.Duration) error {
+	err := l.lease(name, token, ttl).Release(ctx)
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
 }
 
 func (l *Locker) acquireOnce(ctx context.Context, budget time.Duration, lease *Lease, record string) (acquireReply, error) {

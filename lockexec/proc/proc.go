@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -29,9 +30,20 @@ type Command struct {
 	Args []string // argv, the program's name first
 	Env  []string // the whole environment
 
-	// Terminal leaves the child in this process's group, which has the
-	// terminal: see [OnTerminal]. Otherwise it gets a group of its own.
-	Terminal bool
+	// Group is the process group that the child joins; 0 makes it the first
+	// member of a group of its own.
+	Group int
+
+	// Terminal, unless nil, gets the child's own group as its foreground, so
+	// that the child can read from it and has the keyboard's signals.
+	Terminal *Terminal
+
+	// Unignored are signals that this process ignores for itself alone: the
+	// child takes them as usual.
+	Unignored []os.Signal
+
+	// Survives lets the child outlive this process, however that dies.
+	Survives bool
 
 	// Adopt says that this process has no other children and may take over
 	// whatever the child orphans (Linux: as a subreaper that waits for any
@@ -115,19 +127,59 @@ func startError(name string, err error) *StartError {
 
 // Start starts the command. It fails with a [*StartError].
 //
-// On Linux the child is killed when this process dies, however it dies.
+// On Linux the child is killed when this process dies, however it dies, unless
+// it Survives.
 func Start(c Command) (*Process, error) { return start(c) }
 
-// OnTerminal reports whether this process's group has the foreground of a
-// terminal. There, a child must share the group to read from the terminal, and
-// the terminal itself sends the keyboard's signals to both.
-func OnTerminal() bool { return onTerminal() }
+// Group returns the process group of this process.
+func Group() int { return group() }
+
+// DropInherited closes what this process was given and uses no more once its
+// child has it too: standard input and output, and all that it inherited
+// beyond standard error. Otherwise the reader of a pipe would see its end only
+// when this process ends, not when the child does.
+func DropInherited() { dropInherited() }
+
+// SetName sets the name by which ps and pkill know this process, where the
+// system lets it.
+func SetName(name string) { setName(name) }
+
+// Ignored reports whether this process was told to ignore sig when it was
+// started. It must be asked before anything is done about sig here, and knows
+// of HUP, INT and the job control signals only: of all others the runtime
+// forgets it.
+func Ignored(sig syscall.Signal) bool { return ignored(sig) }
+
+// JobSignals returns those by which a terminal or a shell stops and continues
+// a job, TSTP and CONT, as far as this process was not told to ignore them.
+func JobSignals() []os.Signal { return jobSignals() }
+
+// StopSelf does to this process what a job control signal does by default: it
+// is stopped when StopSelf is called, and continued when that returns. The
+// system does not stop it, though, where nobody is there to continue it: in a
+// group that no shell looks after (an orphaned process group, by POSIX). A
+// signal.Notify for sig has no effect meanwhile.
+func StopSelf(sig syscall.Signal) { stopSelf(sig) }
 
 // Forwardable returns the signals that a wrapper passes on to its child, less
 // those that this process was told to ignore, as under nohup: a handler here
 // would make the child take them. Not among them are signals about this
-// process alone (CHLD, PIPE, URG and the like).
+// process alone (CHLD, PIPE, URG and the like), the [JobSignals], and the
+// [RareSignals].
 func Forwardable() []os.Signal { return forwardable() }
+
+// RareSignals returns more signals to be forwarded: the real-time signals, as
+// far as the runtime leaves them to programs, and PWR. They are many, and to
+// ask for one costs some 20 µs.
+func RareSignals() []os.Signal { return rareSignals() }
+
+// DeadlySignals returns those of the signals above that would end or stop a
+// process which does not ask for them, less those that it ignores.
+func DeadlySignals() []os.Signal {
+	return slices.DeleteFunc(append(forwardable(), jobSignals()...), func(sig os.Signal) bool {
+		return !deadlySignal(sig)
+	})
+}
 
 // KeyboardSignal reports whether the terminal sends sig by itself to every
 // process of its foreground group: a wrapper that shares the group with its

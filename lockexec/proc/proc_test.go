@@ -386,12 +386,13 @@ func TestASignalAfterTheEndReachesNobody(t *testing.T) {
 func TestParseSignal(t *testing.T) {
 	for text, want := range map[string]syscall.Signal{
 		"TERM": unix.SIGTERM, "sigterm": unix.SIGTERM, "SIGUSR1": unix.SIGUSR1, "15": unix.SIGTERM, "kill": unix.SIGKILL,
+		"34": 34, "RTMIN": 34, "sigrtmin+3": 37, "RTMAX-1": 63, "64": 64,
 	} {
 		if got, err := proc.ParseSignal(text); err != nil || got != want {
 			t.Errorf("ParseSignal(%q) = %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "99", "TERMINATE", "SIG", "15x"} {
+	for _, text := range []string{"", "0", "-1", "99", "TERMINATE", "SIG", "15x", "65", "RTMIN+31", "RTMIN-1", "RTMAX+1", "RTMAXX1", "RTMIN+"} {
 		if got, err := proc.ParseSignal(text); err == nil {
 			t.Errorf("ParseSignal(%q) = %v, want an error", text, got)
 		}

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 type Process struct {
 	pid      int
 	ownGroup bool
-	adopt    bool
+	adopt    atomic.Bool
 	spare    func(pid int) bool
+	terminal *Terminal // that the child's group has or had the foreground of
 
 	// mu is held while a child is reaped and while one is signalled, so that
 	// a signal never reaches a stranger that got the pid anew.
@@ -27,8 +29,9 @@ type Process struct {
 	reaped bool
 	status Status
 
-	exited chan struct{} // closed when the child itself was reaped
-	gone   chan struct{} // closed when its whole tree has ended
+	exited chan struct{}       // closed when the child itself was reaped
+	gone   chan struct{}       // closed when its whole tree has ended
+	stops  chan syscall.Signal // what stopped the child, or CONT
 }
 
 // Pid returns the child's process ID.
@@ -41,6 +44,11 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // ended, as far as that can be seen: all of it where Command.Adopt is set on
 // Linux, else the child's process group.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// Stops returns a channel that tells of each stop of the child by the signal
+// that stopped it, and of each time that it was continued by SIGCONT. If
+// nobody listens for long, the latest of them are missing.
+func (p *Process) Stops() <-chan syscall.Signal { return p.stops }
 
 // Status returns how the child ended. It is valid once Exited is closed.
 func (p *Process) Status() Status {
@@ -59,6 +67,17 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return ignoreGone(syscall.Kill(p.pid, sig))
 }
 
+// SignalGroup sends sig to the child's own group, also when the child itself
+// has ended; without a group of its own, to the child.
+func (p *Process) SignalGroup(sig syscall.Signal) error {
+	if !p.ownGroup {
+		return p.Signal(sig)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return ignoreGone(syscall.Kill(-p.pid, sig))
+}
+
 // Stop asks the child to end: sig, and CONT, as a stopped process would not
 // see it. A child that has ended is not an error.
 func (p *Process) Stop(sig syscall.Signal) error {
@@ -71,6 +90,13 @@ func (p *Process) StopLeftovers(sig syscall.Signal) {
 	p.signalTree(sig)
 	p.signalTree(syscall.SIGCONT)
 }
+
+// LetLeftoversLive is for Windows, where they would end with this process.
+func (p *Process) LetLeftoversLive() {}
+
+// Adopt does what Command.Adopt does, later. No other child of this process may
+// be waited for any more.
+func (p *Process) Adopt() { p.adopt.Store(adoptOrphans()) }
 
 // killPause is the time between two walks of a tree that is being killed.
 const killPause = 2 * time.Millisecond
@@ -98,11 +124,14 @@ func ignoreGone(err error) error {
 
 func start(c Command) (*Process, error) {
 	p := &Process{
-		ownGroup: !c.Terminal,
-		adopt:    c.Adopt && adoptOrphans(),
+		ownGroup: c.Group == 0,
 		spare:    c.Spare,
 		exited:   make(chan struct{}),
 		gone:     make(chan struct{}),
+		stops:    make(chan syscall.Signal, 16),
+	}
+	if c.Adopt {
+		p.Adopt()
 	}
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGCHLD)
@@ -112,7 +141,23 @@ func start(c Command) (*Process, error) {
 	forked := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		unignore, ignore := c.Unignored, c.Unignored
+		if len(unignore) > 0 {
+			// An exec resets a signal with a handler, and keeps an ignored one.
+			handled := make(chan os.Signal, 1)
+			signal.Notify(handled, unignore...)
+			defer signal.Stop(handled)
+		}
 		err := p.fork(c)
+		if len(ignore) > 0 {
+			signal.Ignore(ignore...)
+		}
+		if err == nil && c.Terminal != nil && p.ownGroup {
+			// The child may be ahead of this and have been stopped for what it
+			// did to a terminal that was not yet its own: see reapOnce.
+			_ = c.Terminal.SetForeground(p.pid)
+			p.terminal = c.Terminal
+		}
 		forked <- err
 		if err == nil {
 			<-p.gone
@@ -135,7 +180,7 @@ func (p *Process) fork(c Command) error {
 	attr := &syscall.ProcAttr{
 		Env:   c.Env,
 		Files: []uintptr{0, 1, 2},
-		Sys:   sysProcAttr(p.ownGroup),
+		Sys:   sysProcAttr(c),
 	}
 	path, args := c.Path, c.Args
 	for try := 0; ; try++ {
@@ -171,7 +216,7 @@ func (p *Process) reap(changes chan os.Signal) {
 		// Leftovers that are not ours to wait for send no signal when they
 		// end: their group is looked at.
 		var look <-chan time.Time
-		if p.reaped && !p.adopt { // only this goroutine writes reaped
+		if p.reaped && !p.adopt.Load() { // only this goroutine writes reaped
 			look = time.After(groupPause)
 		}
 		select {
@@ -185,18 +230,24 @@ const groupPause = 20 * time.Millisecond
 
 // reapOnce takes in what has ended and reports whether the tree is gone.
 func (p *Process) reapOnce() bool {
-	target := p.pid
-	if p.adopt {
+	adopt, target := p.adopt.Load(), p.pid
+	if adopt {
 		target = -1
 	}
 	for {
 		p.mu.Lock()
 		var state unix.WaitStatus
 		pid, err := 0, error(unix.ECHILD)
-		if p.adopt || !p.reaped {
-			pid, err = unix.Wait4(target, &state, unix.WNOHANG, nil)
+		if adopt || !p.reaped {
+			pid, err = unix.Wait4(target, &state, unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED, nil)
 		}
-		if pid == p.pid {
+		switch {
+		case pid != p.pid:
+		case state.Stopped():
+			p.stopped(state.StopSignal())
+		case state.Continued():
+			p.stopped(unix.SIGCONT)
+		default:
 			p.reaped = true
 			p.status = statusOf(state)
 			close(p.exited)
@@ -205,10 +256,24 @@ func (p *Process) reapOnce() bool {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD: there is no child any more
-			return p.adopt || !p.groupAlive()
+			return adopt || !p.groupAlive()
 		case pid == 0:
-			return p.reaped && p.adopt && !p.leftovers()
+			return p.reaped && adopt && !p.leftovers()
 		}
+	}
+}
+
+// stopped tells that the child was stopped by sig, or continued. One that was
+// stopped for using the terminal before it had been given to it is continued
+// without further ado.
+func (p *Process) stopped(sig syscall.Signal) {
+	if p.terminal != nil && (sig == unix.SIGTTIN || sig == unix.SIGTTOU) && p.terminal.Foreground() == p.pid {
+		_ = unix.Kill(-p.pid, unix.SIGCONT)
+		return
+	}
+	select {
+	case p.stops <- sig:
+	default:
 	}
 }
 

@@ -25,8 +25,15 @@ func forwardable() []os.Signal {
 	return list
 }
 
+func jobSignals() []os.Signal {
+	if ignored(unix.SIGTSTP) {
+		return []os.Signal{unix.SIGCONT}
+	}
+	return []os.Signal{unix.SIGTSTP, unix.SIGCONT}
+}
+
 func keyboardSignal(sig os.Signal) bool {
-	return sig == unix.SIGINT || sig == unix.SIGQUIT || sig == unix.SIGWINCH
+	return sig == unix.SIGINT || sig == unix.SIGQUIT || sig == unix.SIGWINCH || sig == unix.SIGTSTP
 }
 
 func stopSignal(sig os.Signal) bool {
@@ -38,29 +45,30 @@ func stopSignal(sig os.Signal) bool {
 	}
 }
 
+// deadlySignal: the Go runtime lets a process die of these, and be stopped by
+// TSTP; all others it drops. Source: the documentation of package os/signal.
+func deadlySignal(sig os.Signal) bool { return stopSignal(sig) || sig == unix.SIGTSTP }
+
 func signalNumber(name string) syscall.Signal {
 	if n, err := strconv.Atoi(name); err == nil {
-		if sig := syscall.Signal(n); n > 0 && unix.SignalName(sig) != "" {
+		if sig := syscall.Signal(n); n > 0 && (unix.SignalName(sig) != "" || realTimeName(sig) != "") {
 			return sig
 		}
 		return 0
 	}
-	return unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
+	name = strings.TrimPrefix(name, "SIG")
+	if sig := realTimeNumber(name); sig != 0 {
+		return sig
+	}
+	return unix.SignalNum("SIG" + name)
 }
 
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
 	}
-	return "signal " + strconv.Itoa(int(sig))
-}
-
-func onTerminal() bool {
-	tty, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false
+	if name := realTimeName(sig); name != "" {
+		return "SIG" + name
 	}
-	defer unix.Close(tty)
-	foreground, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
-	return err == nil && foreground == unix.Getpgrp()
+	return "signal " + strconv.Itoa(int(sig))
 }

@@ -10,8 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func sysProcAttr(ownGroup bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: ownGroup, Pdeathsig: syscall.SIGKILL}
+func sysProcAttr(c Command) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pgid: c.Group}
+	if !c.Survives {
+		attr.Pdeathsig = syscall.SIGKILL
+	}
+	return attr
 }
 
 // adoptOrphans makes this process the parent of what its descendants leave
@@ -24,7 +28,7 @@ func adoptOrphans() bool {
 // children where they are ours alone, else the child. The caller holds p.mu
 // for as long as it uses them, so that their numbers stay theirs.
 func (p *Process) roots() []int {
-	if p.adopt {
+	if p.adopt.Load() {
 		return p.children(os.Getpid())
 	}
 	if p.reaped {
@@ -75,7 +79,7 @@ func (p *Process) signalTree(sig syscall.Signal) {
 		next = append(next, p.children(next[0])...)
 		_ = unix.Kill(next[0], sig)
 	}
-	if !p.adopt && p.groupAlive() {
+	if !p.adopt.Load() && p.groupAlive() {
 		_ = unix.Kill(-p.pid, sig)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func sysProcAttr(ownGroup bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: ownGroup}
+func sysProcAttr(c Command) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: c.Group}
 }
 
 // adoptOrphans: only Linux has subreapers.

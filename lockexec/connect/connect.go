@@ -1,0 +1,120 @@
+// Package connect opens the place where locks are kept, as a process was told
+// of it by another: by values that travel, not by files and variables that may
+// have changed meanwhile.
+//
+// # What may be touched here
+//
+// All that it takes to reach a server belongs here, and nothing about locks.
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+)
+
+// Target is a place and how to reach it. It can be encoded as JSON, and holds
+// secrets: it goes to processes of this program only, and into no log.
+type Target struct {
+	Place   lock.Place
+	TLS     *TLS          `json:",omitempty"` // nil without TLS
+	Timeout time.Duration // to connect, see lock.Request.ConnectTimeout
+}
+
+// TLS holds certificates and keys in PEM form.
+type TLS struct {
+	CA         []byte `json:",omitempty"` // trusted instead of the system's
+	Cert, Key  []byte `json:",omitempty"` // the client's
+	ServerName string `json:",omitempty"` // that the certificate must have, if not the host's
+	Insecure   bool   `json:",omitempty"` // do not verify the server
+}
+
+// The parts of TLS settings that can be wrong, for errors.Is.
+var (
+	ErrCA   = errors.New("there is no certificate in PEM form")
+	ErrCert = errors.New("the client certificate and its key can't be used")
+)
+
+// Config returns the settings for package tls, or an error that is [ErrCA] or
+// [ErrCert].
+func (t *TLS) Config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure} //nolint:gosec // asked for by name
+	if len(t.CA) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(t.CA) {
+			return nil, ErrCA
+		}
+	}
+	if len(t.Cert) > 0 {
+		pair, err := tls.X509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCert, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// EmbeddedError is an embedded server that can't be used.
+type EmbeddedError struct{ Err error }
+
+func (e *EmbeddedError) Error() string { return "--redis embedded: " + e.Err.Error() }
+func (e *EmbeddedError) Unwrap() error { return e.Err }
+
+// embeddedPatience is the least time that a first run gives the embedded
+// server to start.
+const embeddedPatience = 10 * time.Second
+
+// Start makes sure that there is something to connect to: it starts the
+// embedded server if the place is that one. It fails with [*EmbeddedError].
+func (t Target) Start(ctx context.Context) error {
+	if !t.Place.Embedded {
+		return nil
+	}
+	dir, err := embedded.Dir()
+	if err != nil {
+		return &EmbeddedError{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(t.Timeout, embeddedPatience))
+	defer cancel()
+	if err := embedded.Start(ctx, embedded.Config{Dir: dir}); err != nil {
+		return &EmbeddedError{err}
+	}
+	return nil
+}
+
+// Client returns a client of the place, which connects at its first command.
+// An embedded server that has ended is started again by it. It fails with
+// [*EmbeddedError] or with an error of the TLS settings.
+func (t Target) Client() (*redis.Client, error) {
+	options := t.Place.Options()
+	options.DialTimeout = t.Timeout
+	if t.TLS != nil {
+		config, err := t.TLS.Config()
+		if err != nil {
+			return nil, err
+		}
+		options.TLSConfig = config
+	}
+	if t.Place.Embedded {
+		dir, err := embedded.Dir()
+		if err != nil {
+			return nil, &EmbeddedError{err}
+		}
+		options.Network, options.Addr = "unix", embedded.SocketPath(dir)
+		options.DialTimeout = max(t.Timeout, embeddedPatience)
+		options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return embedded.Dial(ctx, embedded.Config{Dir: dir})
+		}
+	}
+	return lock.NewClient(options), nil
+}

@@ -1,0 +1,110 @@
+// Package guard runs a command under a lock by two processes that watch over
+// each other: the wrapper, which is the process that the user started, and the
+// supervisor, its child, which holds the lock and starts the command.
+//
+//	user ── W wrapper ──socketpair── S supervisor ── C command ── ...
+//	        signals, terminal,       lease, tree of
+//	        exit                     the command
+//
+// Whichever of the two is killed, the other ends the command with all that it
+// started, and releases the lock. A stopped supervisor is not waited for: the
+// wrapper knows how long the lease is safe, too. What each does about whose
+// death is told in docs/supervision.md.
+//
+// # What may be touched here
+//
+// wrapper*.go is what W does and supervisor*.go what S does, as two loops that
+// read from top to bottom. What they say to each other is in protocol.go.
+// Which signal goes where is decided in signals.go and nowhere else. How to
+// hold a lease and when to kill is the business of package lockexec, how to
+// kill that of package proc.
+package guard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/connect"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// Options say what to run under which lock, and where that is kept.
+type Options struct {
+	Target connect.Target
+
+	// Run is what lockexec.Run gets, but for what the guard itself decides:
+	// Token, PID, Signals, Group, Terminal, Unignored, Adopt, Spare and
+	// Observe are left empty. Env is that of this process, and Log is for what
+	// the wrapper has to say.
+	Run lockexec.Options
+
+	// LogFormat and LogLevel make the supervisor's logger: see [Role].
+	LogFormat string
+	LogLevel  slog.Level
+}
+
+// LogMaker makes the logger of the supervisor, a process of its own, as
+// [Options] asked for it.
+type LogMaker func(format string, level slog.Level) *slog.Logger
+
+// SupervisorError is a supervisor that died, or that could not be started. The
+// command is dead with it, if it was started at all.
+type SupervisorError struct {
+	Status   proc.Status // how it ended
+	Err      error       // why it could not be started; nil if it was
+	Released error       // why the lock was not released; nil if it was
+}
+
+func (e *SupervisorError) Error() string {
+	if e.Err != nil {
+		return "can't start the process that watches over the command: " + e.Err.Error()
+	}
+	text := fmt.Sprintf("the process that watches over the command %s; the command was killed", e.Status)
+	if e.Released != nil {
+		text += ", but the lock could not be released and expires by itself: " + e.Released.Error()
+	}
+	return text
+}
+
+func (e *SupervisorError) Unwrap() error { return e.Err }
+
+// Guard is a wrapper with its supervisor.
+type Guard struct{ guard }
+
+// Launch starts a supervisor, which waits to be told what to do by Run: it
+// comes up while this process reads its configuration. A failure is told by
+// Run.
+func Launch() *Guard { return &Guard{launch()} }
+
+// Run takes the lock, runs the command, and releases the lock, as lockexec.Run
+// does and with its errors, and with [*SupervisorError]. It can be called
+// once. It takes over the signals, the terminal, the children and the standard
+// input and output of this process, which must have no other use for them: it
+// is to end when Run returns.
+func (g *Guard) Run(ctx context.Context, opts Options) (proc.Status, error) { return g.run(ctx, opts) }
+
+// Close ends a supervisor that was launched and never used. It does nothing
+// after Run.
+func (g *Guard) Close() { g.close() }
+
+// roleSupervise is the first argument of a supervisor.
+const roleSupervise = "__supervise"
+
+// Role returns what this process is to do when args (all of os.Args) say that
+// it is a supervisor, and false in all other cases. A program must call it
+// before it does anything else, and end with the number that it returns.
+func Role(args []string, newLog LogMaker) (run func() int, ok bool) {
+	if len(args) < 2 || args[1] != roleSupervise {
+		return nil, false
+	}
+	return func() int {
+		if err := supervise(args[2:], newLog); err != nil {
+			fmt.Fprintln(os.Stderr, "redlockrun: "+err.Error())
+			return 1
+		}
+		return 0
+	}, true
+}

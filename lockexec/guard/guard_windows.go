@@ -1,0 +1,39 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// guard has nothing to launch.
+type guard struct{}
+
+func launch() guard { return guard{} }
+
+func (guard) close() {}
+
+// run does without a second process: a job object ends the command and all
+// that it started when this process is ended, and the lock's time to live ends
+// the lock.
+func (guard) run(ctx context.Context, opts Options) (proc.Status, error) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, proc.Forwardable()...)
+	defer signal.Stop(signals)
+	if err := opts.Target.Start(ctx); err != nil {
+		return proc.Status{}, err
+	}
+	client, err := opts.Target.Client()
+	if err != nil {
+		return proc.Status{}, err
+	}
+	defer client.Close()
+	opts.Run.Signals = signals
+	opts.Run.Adopt = true
+	return lockexec.Run(ctx, client, opts.Run)
+}
+
+func supervise([]string, LogMaker) error { return nil }

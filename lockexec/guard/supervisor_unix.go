@@ -1,0 +1,213 @@
+//go:build unix
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// errWrapperDied is why a run is cut short.
+var errWrapperDied = errors.New("the process that was started by the user is gone")
+
+// supervisor is the process that holds the lock and has the command as its
+// child.
+type supervisor struct {
+	link    *link
+	wrapper int // its process ID
+	signals chan os.Signal
+	cancel  context.CancelCauseFunc
+
+	// CONTs cross between wrapper and command. resuming counts those that were
+	// passed on to the command and not yet heard of; echo is set while the
+	// wrapper is about to pass on one that this process had sent to it.
+	resuming, echo chan struct{}
+}
+
+// supervise is the supervisor's main function. args are what the wrapper gave
+// it: the descriptor of the socket.
+func supervise(args []string, newLog LogMaker) error {
+	// Another name for ps, and for pkill, which shall reach the wrapper alone.
+	proc.SetName("rlr-supervisor")
+	if len(args) != 1 {
+		return errors.New("this process is started by redlockrun itself, not by hand")
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		return fmt.Errorf("%q is no descriptor", args[0])
+	}
+	unix.CloseOnExec(fd)
+	wrapper := os.Getppid()
+	continueWhenOrphaned()
+	link, err := newLink(fd)
+	if err != nil {
+		return err
+	}
+	defer link.close()
+
+	unignored := ignoredBySupervisor()
+	if len(unignored) > 0 {
+		signal.Ignore(unignored...)
+	}
+	signal.Notify(make(chan os.Signal, 1), append(proc.DeadlySignals(), unix.SIGPIPE)...) // see signals.go
+
+	settings, err := receiveSettings(link)
+	if settings == nil || err != nil {
+		return err
+	}
+	s := &supervisor{
+		link:     link,
+		wrapper:  wrapper,
+		signals:  make(chan os.Signal, 64),
+		resuming: make(chan struct{}, 64),
+		echo:     make(chan struct{}, 1),
+	}
+	status, err := s.run(settings, unignored, newLog(settings.LogFormat, settings.LogLevel))
+	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
+	s.continueWrapper()
+	link.flush(patience)
+	return nil
+}
+
+// receiveSettings returns nil when the wrapper has changed its mind.
+func receiveSettings(l *link) (*settings, error) {
+	for {
+		<-l.ready
+		messages, err := l.receive()
+		if len(messages) > 0 {
+			settings := messages[0].Settings
+			if settings == nil || settings.Version != protocolVersion {
+				return nil, errors.New("the program was replaced by another version just now: start it again")
+			}
+			return settings, nil
+		}
+		if err != nil {
+			return nil, nil //nolint:nilerr,nilnil // the wrapper is gone, and nothing was begun
+		}
+	}
+}
+
+func (s *supervisor) run(settings *settings, unignored []os.Signal, log *slog.Logger) (proc.Status, error) {
+	client, err := settings.Target.Client()
+	if err != nil {
+		return proc.Status{}, err
+	}
+	defer client.Close()
+	opts := settings.options()
+	opts.Signals = s.signals
+	opts.Unignored = unignored
+	opts.Adopt = true
+	opts.Spare = embedded.IsServer
+	opts.Observe = s.tell
+	opts.Log = log
+	if settings.Terminal {
+		opts.Terminal, _ = proc.OpenTerminal()
+	}
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s.cancel = cancel
+	go s.listen()
+	return lockexec.Run(ctx, client, opts)
+}
+
+// listen takes the wrapper's signals, and its death.
+func (s *supervisor) listen() {
+	for range s.link.ready {
+		messages, err := s.link.receive()
+		for _, m := range messages {
+			if m.Kind != signalMessage {
+				continue
+			}
+			if m.Signal == unix.SIGCONT && !s.passOnCont() {
+				continue
+			}
+			select {
+			case s.signals <- m.Signal:
+			default: // nobody has taken the last 64 of them
+			}
+		}
+		if err != nil {
+			s.cancel(errWrapperDied)
+			return
+		}
+	}
+}
+
+// tell passes on to the wrapper what happens in the run.
+func (s *supervisor) tell(e lockexec.Event) {
+	switch e.Kind {
+	case lockexec.Acquired, lockexec.Extended:
+		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
+	case lockexec.Started:
+		proc.DropInherited()
+		s.link.send(message{Kind: startedMessage, PID: e.PID})
+	case lockexec.Stopped:
+		forget(s.resuming)
+		forget(s.echo)
+		s.link.send(message{Kind: stoppedMessage, Signal: e.Signal})
+	case lockexec.Continued:
+		s.link.send(message{Kind: continuedMessage})
+		s.wasContinued()
+	case lockexec.Exited:
+		s.link.send(message{Kind: exitedMessage, Status: e.Status})
+		s.continueWrapper()
+	case lockexec.Gone:
+		s.link.send(message{Kind: goneMessage, Outcome: newOutcome(e.Status, e.Err)})
+	}
+}
+
+// passOnCont reports whether the command is to get a CONT of the wrapper: not
+// if that has it from here.
+func (s *supervisor) passOnCont() bool {
+	select {
+	case <-s.echo:
+		return false
+	default:
+	}
+	select {
+	case s.resuming <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func forget(marks chan struct{}) {
+	for len(marks) > 0 {
+		<-marks
+	}
+}
+
+// wasContinued continues the wrapper with a command that was continued by
+// others.
+func (s *supervisor) wasContinued() {
+	select {
+	case <-s.resuming:
+		return
+	default:
+	}
+	select {
+	case s.echo <- struct{}{}:
+	default:
+	}
+	s.continueWrapper()
+}
+
+// continueWrapper lets the wrapper see what has become of the command, should
+// it be stopped.
+func (s *supervisor) continueWrapper() {
+	if os.Getppid() == s.wrapper { // else the number may be another's by now
+		_ = unix.Kill(s.wrapper, unix.SIGCONT)
+	}
+}

@@ -1,0 +1,357 @@
+//go:build unix
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// wrapper is the process that the user started: its signals go to the command,
+// and what becomes of the command becomes of it. Its loop never waits for the
+// supervisor, which may be stopped.
+type wrapper struct {
+	guard
+	opts      Options
+	token     string
+	mode      mode
+	terminal  *proc.Terminal         // nil without one
+	modes     *proc.TerminalSettings // as they were at the start, if we had the terminal
+	signals   chan os.Signal
+	continued chan os.Signal
+
+	// What the supervisor told.
+	safeEnd lock.Instant // of the lease; 0 without one
+	command int          // its process ID, 0 before the start
+	stopped bool         // the command is, as a job
+	exited  bool         // the command is gone
+	gone    bool         // and its tree, too
+	outcome *outcome     // how the run ended
+
+	takesAll bool // rare signals, too
+
+	// interrupted is the last signal that asked to stop before the start.
+	interrupted syscall.Signal
+
+	// giveUpAt is when the supervisor is no longer waited for, 0 is never;
+	// resumeAt when a command is continued that should have been by others.
+	giveUpAt, resumeAt lock.Instant
+}
+
+// patience is how long the supervisor may take for what it has to do where no
+// command runs any more: more than it needs with a server that is gone.
+const patience = 10 * time.Second
+
+// guard is a supervisor that was started, or why it could not be.
+type guard struct {
+	link       *link
+	supervisor *proc.Process
+	err        error
+}
+
+func launch() (g guard) {
+	exe, err := os.Executable()
+	if err != nil {
+		return guard{err: err}
+	}
+	ours, theirs, err := newLinks()
+	if err != nil {
+		return guard{err: err}
+	}
+	defer theirs.Close()
+	supervisor, err := proc.Start(proc.Command{
+		Path:     exe,
+		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(int(theirs.Fd()))},
+		Env:      os.Environ(),
+		Spare:    embedded.IsServer,
+		Survives: true,
+	})
+	if err != nil {
+		ours.close()
+		return guard{err: err}
+	}
+	return guard{link: ours, supervisor: supervisor}
+}
+
+func (g guard) close() {
+	if g.supervisor != nil {
+		_ = g.supervisor.Signal(unix.SIGKILL) // it has nothing to lose
+		<-g.supervisor.Exited()
+		g.link.close()
+	}
+}
+
+func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
+	if g.err != nil {
+		return proc.Status{}, &SupervisorError{Err: g.err}
+	}
+	if opts.Run.TTL == 0 {
+		opts.Run.TTL = lock.DefaultTTL
+	}
+	token, err := lock.NewToken()
+	if err != nil {
+		return proc.Status{}, err
+	}
+	w := &wrapper{
+		guard:     g,
+		opts:      opts,
+		token:     token,
+		signals:   make(chan os.Signal, 64),
+		continued: make(chan os.Signal, 1),
+	}
+	if terminal, ok := proc.OpenTerminal(); ok {
+		defer terminal.Close()
+		w.terminal = terminal
+	}
+	w.mode = chooseMode(w.terminal, opts.Run.SignalGroup)
+	signal.Notify(w.signals, taken()...)
+	signal.Notify(w.continued, unix.SIGCONT)
+	defer signal.Stop(w.signals) // from then on they do what they do by default
+	defer signal.Stop(w.continued)
+
+	// The embedded server is nobody's child: it is started before this process
+	// adopts any.
+	if err := opts.Target.Start(ctx); err != nil {
+		return proc.Status{}, err
+	}
+	w.supervisor.Adopt()
+	proc.DropInherited()
+	w.instruct()
+	return w.watch(ctx)
+}
+
+// instruct tells the supervisor what to do.
+func (w *wrapper) instruct() {
+	settings := newSettings(w.opts, w.token)
+	settings.PID = os.Getpid()
+	foreground := w.foreground()
+	if foreground {
+		w.modes = w.terminal.Settings()
+	}
+	switch w.mode {
+	case own:
+	case shared:
+		settings.Group = proc.Group()
+	case handoff:
+		settings.Terminal = foreground
+	}
+	w.link.send(message{Kind: settingsMessage, Settings: settings})
+}
+
+// foreground reports whether the terminal belongs to this process's group.
+func (w *wrapper) foreground() bool {
+	return w.terminal != nil && w.terminal.Foreground() == proc.Group()
+}
+
+func (w *wrapper) watch(ctx context.Context) (proc.Status, error) {
+	ready := w.link.ready
+	for {
+		// First all that the supervisor said, then the clock: this process may
+		// just have been continued.
+		messages, err := w.link.receive()
+		for _, m := range messages {
+			if w.hear(m); m.Kind == finishedMessage {
+				return w.finish()
+			}
+		}
+		switch {
+		case err != nil: // the supervisor is dead, or talks nonsense
+			return w.supervisorDied(ctx, err)
+		case len(messages) > 0:
+			continue
+		}
+		now := lock.Now()
+		switch {
+		case w.resumeAt != 0 && now >= w.resumeAt:
+			w.resumeAt = 0
+			if w.stopped {
+				w.resume()
+			}
+		case w.giveUpAt != 0 && now >= w.giveUpAt:
+			return w.giveUp(ctx)
+		case w.guarded() && now >= w.overdue():
+			return w.overran(ctx)
+		}
+		select {
+		case <-ready:
+		case sig := <-w.signals:
+			w.signal(sig)
+		case <-w.continued:
+			w.wasContinued()
+		case <-ctx.Done():
+			ctx = context.WithoutCancel(ctx)
+			w.link.send(message{Kind: signalMessage, Signal: unix.SIGTERM})
+		case <-time.After(w.untilNextLook(now)):
+			if w.command != 0 && !w.takesAll {
+				w.takesAll = true
+				signal.Notify(w.signals, proc.RareSignals()...)
+			}
+		}
+	}
+}
+
+// guarded reports whether a command may run that must end before the lease.
+func (w *wrapper) guarded() bool {
+	return w.safeEnd != 0 && !w.gone && w.opts.Run.OnLost == lockexec.Terminate
+}
+
+// overdue is when the supervisor should have killed the command, if it was not
+// to kill it for anything else.
+func (w *wrapper) overdue() lock.Instant {
+	return w.safeEnd.Add(-lockexec.KillMargin(w.opts.Run.TTL) / 2)
+}
+
+// watchPause: see the constant of that name in package lockexec.
+const watchPause = 250 * time.Millisecond
+
+func (w *wrapper) untilNextLook(now lock.Instant) time.Duration {
+	next := now.Add(watchPause)
+	for _, at := range []lock.Instant{w.resumeAt, w.giveUpAt} {
+		if at != 0 {
+			next = min(next, at)
+		}
+	}
+	if w.guarded() {
+		next = min(next, w.overdue())
+	}
+	return max(0, next.Until(now))
+}
+
+// hear notes what the supervisor said.
+func (w *wrapper) hear(m message) {
+	switch m.Kind {
+	case leaseMessage:
+		w.safeEnd = max(w.safeEnd, m.SafeEnd)
+	case startedMessage:
+		w.command = m.PID
+		w.giveUpAt = 0
+	case stoppedMessage:
+		w.stopped = true
+		w.commandStopped(m.Signal)
+	case continuedMessage:
+		w.stopped = false
+	case exitedMessage:
+		w.exited, w.stopped = true, false
+		w.takeTerminalBack(m.Status.Signal != 0)
+	case goneMessage:
+		w.gone = true
+		w.outcome = m.Outcome
+		w.giveUpAt = lock.Now().Add(patience)
+	case finishedMessage:
+		w.gone = true
+		if w.outcome == nil {
+			w.outcome = m.Outcome
+		}
+	case settingsMessage, signalMessage: // not from there
+	}
+}
+
+// signal passes on what this process got.
+func (w *wrapper) signal(sig os.Signal) {
+	if !w.mode.passedOn(sig, w.foreground()) {
+		if w.command != 0 || !proc.StopSignal(sig) {
+			return // it has it from the terminal
+		}
+	}
+	number, _ := sig.(syscall.Signal)
+	w.link.send(message{Kind: signalMessage, Signal: number})
+	if w.command == 0 && proc.StopSignal(sig) {
+		// Nothing runs yet: this is to end soon. Who asks again insists.
+		if w.giveUpAt == 0 {
+			w.giveUpAt = lock.Now().Add(patience)
+		} else {
+			w.giveUpAt = lock.Now()
+		}
+		w.interrupted = number
+	}
+}
+
+// finish is the end that all hope for. The supervisor has nothing left to do;
+// it is waited for, so that nothing is left of it, but not for long, as it may
+// be stopped.
+func (w *wrapper) finish() (proc.Status, error) {
+	select {
+	case <-w.supervisor.Exited():
+	case <-time.After(time.Second):
+		_ = w.supervisor.Signal(unix.SIGKILL)
+		<-w.supervisor.Exited()
+	}
+	return w.outcome.result()
+}
+
+// supervisorDied ends what the supervisor has left, and reports it.
+func (w *wrapper) supervisorDied(ctx context.Context, cause error) (proc.Status, error) {
+	if !errors.Is(cause, io.EOF) {
+		_ = w.supervisor.Signal(unix.SIGKILL)
+	}
+	<-w.supervisor.Exited()
+	if w.gone && w.command != 0 { // its last duty was the release
+		_ = w.release(ctx)
+		return w.outcome.result()
+	}
+	err := w.end(ctx)
+	return proc.Status{}, &SupervisorError{Status: w.supervisor.Status(), Released: err}
+}
+
+// overran kills a command whose lease is about to end, together with the
+// supervisor that did not: it must have been stopped.
+func (w *wrapper) overran(ctx context.Context) (proc.Status, error) {
+	_ = w.end(ctx)
+	return proc.Status{}, &lock.LostError{
+		Name: w.opts.Run.Name, Reason: lock.LossExpired,
+		Cause: errors.New("the process that watches over the command was stopped, or had no time to run"),
+	}
+}
+
+// giveUp ends without a supervisor that is stopped, when no command runs.
+func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
+	if w.gone && w.opts.Run.Leftovers == lockexec.LeaveLeftovers {
+		_ = w.supervisor.Signal(unix.SIGKILL)
+		<-w.supervisor.Exited()
+		_ = w.release(ctx)
+	} else {
+		_ = w.end(ctx)
+	}
+	if w.outcome == nil {
+		return proc.Status{}, &lockexec.InterruptedError{Signal: w.interrupted}
+	}
+	return w.outcome.result()
+}
+
+// end kills the supervisor and the tree of the command, and releases the lock.
+func (w *wrapper) end(ctx context.Context) error {
+	w.supervisor.Kill()
+	w.takeTerminalBack(true)
+	return w.release(ctx)
+}
+
+// releaseBudget is how long a lock is tried to be released in the place of a
+// supervisor that is dead.
+const releaseBudget = 5 * time.Second
+
+// release releases the lock in the place of the supervisor, whether that had
+// taken it or not.
+func (w *wrapper) release(ctx context.Context) error {
+	client, err := w.opts.Target.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	defer cancel()
+	return lock.New(client).ReleaseToken(ctx, w.opts.Run.Name, w.token, w.opts.Run.TTL)
+}

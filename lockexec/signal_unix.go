@@ -1,0 +1,7 @@
+//go:build unix
+
+package lockexec
+
+import "syscall"
+
+const sigCont = syscall.SIGCONT

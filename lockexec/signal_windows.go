@@ -1,0 +1,6 @@
+package lockexec
+
+import "syscall"
+
+// sigCont has no like on Windows.
+const sigCont = syscall.Signal(-1)
