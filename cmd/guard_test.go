@@ -362,3 +362,62 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 		t.Errorf("keys left: %q", keys)
 	}
 }
+
+// Processes that are born faster than they can be listed do not get away, from
+// whichever of the two is left to kill them.
+func TestAForkStormDoesNotGetAway(t *testing.T) {
+	for _, victim := range []string{"wrapper", "supervisor"} {
+		t.Run(victim, func(t *testing.T) {
+			server, admin := guardServer(t)
+			dir := t.TempDir()
+			mark := fmt.Sprintf("STORM=%d.%s", os.Getpid(), victim)
+			cmd := exec.Command("redlockrun", "--key", "k", "--ttl", "1h", "--redis", server.URL(), "--",
+				"sh", "-c", "child storm 4 pids; exec sleep 1000")
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), mark)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				for _, pid := range marked(mark) {
+					_ = syscall.Kill(pid, syscall.SIGKILL) // only if the test failed is there one
+				}
+			})
+			eventually(t, "the storm rages", func() bool {
+				pids, _ := os.ReadFile(filepath.Join(dir, "pids"))
+				return bytes.Count(pids, []byte("\n")) > 100
+			})
+			pid := cmd.Process.Pid
+			if victim == "supervisor" {
+				pid = childrenOf(pid)[0]
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = cmd.Wait()
+			eventually(t, "the lock is released", func() bool { return admin.Exists(t.Context(), guardedLock).Val() == 0 })
+			for _, pid := range marked(mark) {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				if bytes.Contains(line, []byte("storm")) {
+					t.Errorf("the lock was released, but %q still ran", line)
+				}
+			}
+			eventually(t, "nobody is left", func() bool { return len(marked(mark)) == 0 })
+		})
+	}
+}
+
+// marked lists the processes with an entry in their environment.
+func marked(entry string) []int {
+	var found []int
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, environ := range environs {
+		text, err := os.ReadFile(environ)
+		if err != nil || !bytes.Contains(text, []byte(entry+"\x00")) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(environ, "/proc/%d/", &pid); err == nil && running(pid) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -47,10 +47,6 @@ func Main() int {
 	if run, ok := embedded.Role(os.Args); ok {
 		return run()
 	}
-	// A reader of standard error that went away must not end this process in
-	// the midst of a run. A handler that does nothing, as the child would
-	// inherit an ignored signal.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	p := &program{
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
@@ -60,6 +56,10 @@ func Main() int {
 		p.guard = guard.Launch()
 		defer p.guard.Close()
 	}
+	// A reader of standard error that went away must not end this process in
+	// the midst of a run. A handler that does nothing, as the child would
+	// inherit an ignored signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	end := p.run(os.Args[1:])
 	if end.signal != 0 {
 		proc.DieOf(end.signal)

@@ -37,18 +37,18 @@ type link struct {
 	flushed chan struct{} // closed once the queue is empty, made by flush
 }
 
-// newLinks returns the wrapper's link and the socket for the supervisor, which
-// goes on to whatever is started next.
-func newLinks() (*link, *os.File, error) {
+// newSockets returns a socket for the wrapper's link and one for the
+// supervisor, which goes on to whatever is started next.
+func newSockets() (ours, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a socket pair: %w", err)
+		return -1, -1, fmt.Errorf("make a socket pair: %w", err)
 	}
 	unix.CloseOnExec(fds[0])
-	l, err := newLink(fds[0])
-	return l, os.NewFile(uintptr(fds[1]), "supervisor"), err
+	return fds[0], fds[1], nil
 }
 
+// newLink takes over a socket.
 func newLink(fd int) (*link, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("descriptor %d is no socket: %w", fd, err)

@@ -29,6 +29,9 @@ type supervisor struct {
 	signals chan os.Signal
 	cancel  context.CancelCauseFunc
 
+	unignored []os.Signal
+	deaf      chan struct{} // closed when signals do nothing any more
+
 	// CONTs cross between wrapper and command. resuming counts those that were
 	// passed on to the command and not yet heard of; echo is set while the
 	// wrapper is about to pass on one that this process had sent to it.
@@ -56,24 +59,22 @@ func supervise(args []string, newLog LogMaker) error {
 	}
 	defer link.close()
 
-	unignored := ignoredBySupervisor()
-	if len(unignored) > 0 {
-		signal.Ignore(unignored...)
+	s := &supervisor{
+		link:      link,
+		wrapper:   wrapper,
+		unignored: ignoredBySupervisor(),
+		deaf:      make(chan struct{}),
+		signals:   make(chan os.Signal, 64),
+		resuming:  make(chan struct{}, 64),
+		echo:      make(chan struct{}, 1),
 	}
-	signal.Notify(make(chan os.Signal, 1), append(proc.DeadlySignals(), unix.SIGPIPE)...) // see signals.go
+	go s.becomeDeaf()
 
 	settings, err := receiveSettings(link)
 	if settings == nil || err != nil {
 		return err
 	}
-	s := &supervisor{
-		link:     link,
-		wrapper:  wrapper,
-		signals:  make(chan os.Signal, 64),
-		resuming: make(chan struct{}, 64),
-		echo:     make(chan struct{}, 1),
-	}
-	status, err := s.run(settings, unignored, newLog(settings.LogFormat, settings.LogLevel))
+	status, err := s.run(settings, newLog(settings.LogFormat, settings.LogLevel))
 	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
 	s.continueWrapper()
 	link.flush(patience)
@@ -98,7 +99,17 @@ func receiveSettings(l *link) (*settings, error) {
 	}
 }
 
-func (s *supervisor) run(settings *settings, unignored []os.Signal, log *slog.Logger) (proc.Status, error) {
+// becomeDeaf has signals do nothing: see signals.go. It takes a tenth of the
+// time until the lock is there, and so is done meanwhile.
+func (s *supervisor) becomeDeaf() {
+	defer close(s.deaf)
+	if len(s.unignored) > 0 {
+		signal.Ignore(s.unignored...)
+	}
+	signal.Notify(make(chan os.Signal, 1), append(proc.DeadlySignals(), unix.SIGPIPE)...)
+}
+
+func (s *supervisor) run(settings *settings, log *slog.Logger) (proc.Status, error) {
 	client, err := settings.Target.Client()
 	if err != nil {
 		return proc.Status{}, err
@@ -106,7 +117,7 @@ func (s *supervisor) run(settings *settings, unignored []os.Signal, log *slog.Lo
 	defer client.Close()
 	opts := settings.options()
 	opts.Signals = s.signals
-	opts.Unignored = unignored
+	opts.Unignored = s.unignored
 	opts.Adopt = true
 	opts.Spare = embedded.IsServer
 	opts.Observe = s.tell
@@ -148,7 +159,10 @@ func (s *supervisor) listen() {
 // tell passes on to the wrapper what happens in the run.
 func (s *supervisor) tell(e lockexec.Event) {
 	switch e.Kind {
-	case lockexec.Acquired, lockexec.Extended:
+	case lockexec.Acquired:
+		<-s.deaf // before the command is started
+		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
+	case lockexec.Extended:
 		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
 	case lockexec.Started:
 		proc.DropInherited()

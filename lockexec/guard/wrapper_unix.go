@@ -68,23 +68,24 @@ func launch() (g guard) {
 	if err != nil {
 		return guard{err: err}
 	}
-	ours, theirs, err := newLinks()
+	ours, theirs, err := newSockets()
 	if err != nil {
 		return guard{err: err}
 	}
-	defer theirs.Close()
+	defer unix.Close(theirs)
 	supervisor, err := proc.Start(proc.Command{
 		Path:     exe,
-		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(int(theirs.Fd()))},
+		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(theirs)},
 		Env:      os.Environ(),
 		Spare:    embedded.IsServer,
 		Survives: true,
 	})
 	if err != nil {
-		ours.close()
+		_ = unix.Close(ours)
 		return guard{err: err}
 	}
-	return guard{link: ours, supervisor: supervisor}
+	link, err := newLink(ours)
+	return guard{link, supervisor, err}
 }
 
 func (g guard) close() {
@@ -335,6 +336,9 @@ func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
 // end kills the supervisor and the tree of the command, and releases the lock.
 func (w *wrapper) end(ctx context.Context) error {
 	w.supervisor.Kill()
+	if w.command != 0 && !w.gone && w.mode != shared {
+		proc.KillOrphanedGroup(w.command)
+	}
 	w.takeTerminalBack(true)
 	return w.release(ctx)
 }

@@ -140,6 +140,11 @@ func Group() int { return group() }
 // when this process ends, not when the child does.
 func DropInherited() { dropInherited() }
 
+// KillOrphanedGroup kills the members of a process group whose first member
+// was the child of a process that died, where this process could not adopt
+// them.
+func KillOrphanedGroup(group int) { killOrphanedGroup(group) }
+
 // SetName sets the name by which ps and pkill know this process, where the
 // system lets it.
 func SetName(name string) { setName(name) }

@@ -232,6 +232,7 @@ func deadlySignal(os.Signal) bool { return true }
 func group() int                  { return 0 }
 func dropInherited()              {}
 func setName(string)              {}
+func killOrphanedGroup(int)       {}
 
 // Terminal is not needed on Windows: the console has no foreground group.
 type Terminal struct{}

@@ -133,9 +133,6 @@ func start(c Command) (*Process, error) {
 	if c.Adopt {
 		p.Adopt()
 	}
-	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGCHLD)
-
 	// The kernel sends the parent-death signal when the *thread* that forked
 	// ends, so the thread lives as long as the tree does.
 	forked := make(chan error)
@@ -164,10 +161,9 @@ func start(c Command) (*Process, error) {
 		}
 	}()
 	if err := <-forked; err != nil {
-		signal.Stop(changes)
 		return nil, err
 	}
-	go p.reap(changes)
+	go p.reap()
 	return p, nil
 }
 
@@ -209,8 +205,10 @@ func (p *Process) fork(c Command) error {
 
 // reap waits for the child, and for orphans where they are adopted, until the
 // tree is gone.
-func (p *Process) reap(changes chan os.Signal) {
+func (p *Process) reap() {
 	defer close(p.gone)
+	changes := make(chan os.Signal, 1)
+	signal.Notify(changes, syscall.SIGCHLD) // what came before is seen at the first look
 	defer signal.Stop(changes)
 	for !p.reapOnce() {
 		// Leftovers that are not ours to wait for send no signal when they

@@ -24,6 +24,9 @@ func adoptOrphans() bool {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
+// killOrphanedGroup: they are adopted, and the group's number may be another's.
+func killOrphanedGroup(int) {}
+
 // roots returns the processes at which the child's tree begins: all of our
 // children where they are ours alone, else the child. The caller holds p.mu
 // for as long as it uses them, so that their numbers stay theirs.

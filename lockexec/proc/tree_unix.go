@@ -18,12 +18,25 @@ func adoptOrphans() bool { return false }
 // leftovers is asked only where orphans are adopted.
 func (p *Process) leftovers() bool { return true }
 
-func (p *Process) killTree() { p.signalTree(unix.SIGKILL) }
+func (p *Process) killTree() {
+	p.signalTree(unix.SIGSTOP) // so that none is born unseen
+	p.signalTree(unix.SIGKILL)
+}
 
+// signalTree reaches the child's group, and who descends from the child by
+// parents that still live.
 func (p *Process) signalTree(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		for _, pid := range descendants(p.pid) {
+			_ = unix.Kill(pid, sig)
+		}
+		_ = unix.Kill(p.pid, sig)
+	}
 	if p.groupAlive() {
 		_ = unix.Kill(-p.pid, sig)
-		return
 	}
-	_ = p.Signal(sig)
 }
+
+func killOrphanedGroup(group int) { _ = unix.Kill(-group, unix.SIGKILL) }

@@ -4,8 +4,9 @@
 //
 // Each round runs every candidate once, in a changing order, so that what else
 // the machine does falls on all of them alike. The table has medians, and the
-// median of the ratios to the minimal wrapper within each round. It needs
-// redis-server, and takes flock and timeout along where they are installed.
+// median of the ratios to the minimal wrapper within each round. Below it is
+// the memory of a run. It needs Linux and redis-server, and takes flock and
+// timeout along where they are installed.
 package main
 
 import (
@@ -79,7 +80,7 @@ func run(rounds int) error {
 		fmt.Printf("%-20s %8.2fms %8.2fms %8.2f %8.2f\n", c.name, millis(median(c.wall)), millis(median(c.cpu)),
 			median(ratios(c.wall, candidates[0].wall)), median(ratios(c.cpu, candidates[0].cpu)))
 	}
-	return nil
+	return reportMemory(filepath.Join(dir, "redlockrun"), server.URL())
 }
 
 func (c *candidate) time() error {
