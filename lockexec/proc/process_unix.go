@@ -27,6 +27,9 @@ type Process struct {
 	// a signal never reaches a stranger that got the pid anew.
 	mu     sync.Mutex
 	reaped bool
+
+	groupGone bool // the child's group was seen empty after its end
+
 	status Status
 
 	exited chan struct{}       // closed when the child itself was reaped
@@ -67,14 +70,17 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return ignoreGone(syscall.Kill(p.pid, sig))
 }
 
-// SignalGroup sends sig to the child's own group, also when the child itself
-// has ended; without a group of its own, to the child.
+// SignalGroup sends sig to the child's own group; without one, to the child.
+// Without Command.Adopt it does so also when the child itself has ended.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	if !p.ownGroup {
 		return p.Signal(sig)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.groupAlive() {
+		return nil
+	}
 	return ignoreGone(syscall.Kill(-p.pid, sig))
 }
 
@@ -98,19 +104,23 @@ func (p *Process) LetLeftoversLive() {}
 // be waited for any more.
 func (p *Process) Adopt() { p.adopt.Store(adoptOrphans()) }
 
-// killPause is the time between two walks of a tree that is being killed.
-const killPause = 2 * time.Millisecond
+// The time between two walks of a tree that is being killed: longer each time,
+// as one that is still there after many of them belongs to another user.
+const (
+	firstKillPause = 2 * time.Millisecond
+	lastKillPause  = 100 * time.Millisecond
+)
 
 // Kill kills the child and all that it started, and returns when they are
 // gone. It walks the tree again until nothing is left, as a process may fork
 // while it is being killed.
 func (p *Process) Kill() {
-	for {
+	for pause := firstKillPause; ; pause = min(pause*5/4, lastKillPause) {
 		p.killTree()
 		select {
 		case <-p.gone:
 			return
-		case <-time.After(killPause):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -122,6 +132,9 @@ func ignoreGone(err error) error {
 	return err
 }
 
+var errNoTree = errors.New("can't watch over what it starts: /proc is not mounted, or is that of another PID namespace " +
+	"(with unshare, use --mount-proc)")
+
 func start(c Command) (*Process, error) {
 	p := &Process{
 		ownGroup: c.Group == 0,
@@ -131,6 +144,9 @@ func start(c Command) (*Process, error) {
 		stops:    make(chan syscall.Signal, 16),
 	}
 	if c.Adopt {
+		if !canSeeTree() {
+			return nil, &StartError{Command: c.Path, Err: errNoTree}
+		}
 		p.Adopt()
 	}
 	// The kernel sends the parent-death signal when the *thread* that forked
@@ -254,7 +270,12 @@ func (p *Process) reapOnce() bool {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD: there is no child any more
-			return adopt || !p.groupAlive()
+			if adopt {
+				return true
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return !p.groupAlive()
 		case pid == 0:
 			return p.reaped && adopt && !p.leftovers()
 		}
@@ -276,9 +297,18 @@ func (p *Process) stopped(sig syscall.Signal) {
 }
 
 // groupAlive reports whether the child's group still has members. No new
-// group can have the number while it does.
+// group can have the number while it does; once it has none after the child's
+// end, the number is another's. The caller holds p.mu.
+//
+// Where orphans are adopted nobody needs the group once the child is reaped,
+// and nobody looks at it often enough to notice that the number is free.
 func (p *Process) groupAlive() bool {
-	return p.ownGroup && unix.Kill(-p.pid, 0) == nil
+	if !p.ownGroup || p.groupGone || p.reaped && p.adopt.Load() {
+		return false
+	}
+	alive := !errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH)
+	p.groupGone = p.reaped && !alive
+	return alive
 }
 
 func statusOf(state unix.WaitStatus) Status {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	getTermios        = unix.TIOCGETA
-	setTermiosDrained = unix.TIOCSETAW
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
 )
 
 // withoutTTOU runs f while TTOU, by which the terminal would stop a process in

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	getTermios        = unix.TCGETS
-	setTermiosDrained = unix.TCSETSW
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
 )
 
 // withoutTTOU runs f on a thread that blocks TTOU, by which the terminal would

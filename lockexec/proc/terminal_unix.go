@@ -59,10 +59,10 @@ func (t *Terminal) Settings() *TerminalSettings {
 	return &TerminalSettings{termios}
 }
 
-// Restore sets the settings, once what was written has been shown; nil does
-// nothing.
+// Restore sets the settings; nil does nothing. It does not wait for what was
+// written to be shown: another writer may be blocked.
 func (t *Terminal) Restore(s *TerminalSettings) {
 	if s != nil {
-		withoutTTOU(func() { _ = unix.IoctlSetTermios(int(t.file.Fd()), setTermiosDrained, s.termios) })
+		withoutTTOU(func() { _ = unix.IoctlSetTermios(int(t.file.Fd()), setTermios, s.termios) })
 	}
 }

@@ -24,6 +24,14 @@ func adoptOrphans() bool {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
+// canSeeTree: /proc may be missing, or show another PID namespace, as in a
+// container that was entered by half (unshare without --mount-proc): then the
+// numbers there are those of strangers.
+func canSeeTree() bool {
+	self, err := os.Readlink("/proc/self")
+	return err == nil && self == strconv.Itoa(os.Getpid())
+}
+
 // killOrphanedGroup: they are adopted, and the group's number may be another's.
 func killOrphanedGroup(int) {}
 
