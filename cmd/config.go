@@ -88,7 +88,10 @@ func secret(flag string) bool { return flag == "redis" }
 // loadConfig fills every flag that was not given, from the environment and
 // from the file, and returns where each value came from. Its error is a
 // [*configError] with all that is wrong.
-func loadConfig(flags *pflag.FlagSet, environ func(string) (string, bool)) (sources, error) {
+//
+// A file is for all commands: a setting that is known only to others, of all
+// that there are, is passed over.
+func loadConfig(flags, all *pflag.FlagSet, environ func(string) (string, bool)) (sources, error) {
 	found := sources{}
 	wrong := &configError{}
 	set := func(f *pflag.Flag, src source, values ...string) {
@@ -117,7 +120,7 @@ func loadConfig(flags *pflag.FlagSet, environ func(string) (string, bool)) (sour
 		wrong.problems = append(wrong.problems, err.problems...)
 		return found, wrong
 	}
-	for _, entry := range file.entries(flags, wrong) {
+	for _, entry := range file.entries(flags, all, wrong) {
 		if _, given := found[entry.flag.Name]; !given {
 			set(entry.flag, entry.source, entry.values...)
 		}

@@ -23,7 +23,14 @@ var settings = map[string]struct {
 	"key":                 {"", "f", "e", "g", ""},
 	"prefix":              {"lock:report:", "f:", "e:", "g:", ""},
 	"ttl":                 {"15s", "20s", "30s", "1m", ""},
-	"no-wait":             {"true", "true", "true", "true", "true"}, // to wait is not to be had yet
+	"no-wait":             {"false", "true", "false", "true", "true"},
+	"wait":                {"", "1s", "forever", "3s", ""},
+	"shared":              {"false", "true", "false", "true", "true"},
+	"slots":               {"1", "2", "3", "4", "2"},
+	"progress":            {"auto", "always", "never", "auto", ""},
+	"min-hold":            {"", "1s", "2s", "3s", ""},
+	"once":                {"", "f", "e", "g", ""},
+	"once-ttl":            {"168h", "1s", "2s", "3s", ""},
 	"conflict-exit-code":  {"75", "1", "2", "3", "1"},
 	"timeout":             {"", "1h", "2h", "3h", ""},
 	"kill-after":          {"", "1s", "2s", "3s", ""},
@@ -95,7 +102,7 @@ func TestEverySettingComesFromItsFourSources(t *testing.T) {
 				if err := flags.Parse(tc.args); err != nil {
 					t.Fatalf("%s: %v", tc.what, err)
 				}
-				if _, err := loadConfig(flags, tc.env.lookup); err != nil {
+				if _, err := loadConfig(flags, flags, tc.env.lookup); err != nil {
 					t.Errorf("%s: %v", tc.what, err)
 				}
 				if got := flags.Lookup(name).Value.String(); got != tc.want {
@@ -119,7 +126,7 @@ func TestValuesThatAFormatWouldChangeAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		flags := runFlags(t)
-		_, err := loadConfig(flags, environment{"REDLOCKRUN_CONFIG": path}.lookup)
+		_, err := loadConfig(flags, flags, environment{"REDLOCKRUN_CONFIG": path}.lookup)
 		wrong, ok := errors.AsType[*configError](err)
 		if !ok || wrong.code() != exitConfig || !strings.Contains(wrong.Error(), path+", line 2: ") {
 			t.Errorf("%q: %v, want a complaint about line 2 of %s", line, err, path)
@@ -148,7 +155,7 @@ func TestTheFirstFolderWithAFileCounts(t *testing.T) {
 		"a file for folder": {environment{"XDG_CONFIG_HOME": filepath.Join(dir, "config.toml")}, "15s"},
 	} {
 		flags := runFlags(t)
-		if _, err := loadConfig(flags, tc.env.lookup); err != nil {
+		if _, err := loadConfig(flags, flags, tc.env.lookup); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if got := flags.Lookup("ttl").Value.String(); got != tc.want {
@@ -168,7 +175,7 @@ func TestForeignVariables(t *testing.T) {
 		"kubernetes' services": {environment{"REDIS_HOST": "a", "REDIS_PORT": "tcp://a:1", "REDLOCKRUN_PORT": "tcp://b:1"}, "[]"},
 	} {
 		flags := runFlags(t)
-		if _, err := loadConfig(flags, tc.env.lookup); err != nil {
+		if _, err := loadConfig(flags, flags, tc.env.lookup); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if got := flags.Lookup("redis").Value.String(); got != tc.want {
@@ -188,7 +195,7 @@ func FuzzConfigFile(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := loadConfig(runFlags(t), environment{"REDLOCKRUN_CONFIG": path}.lookup)
+		_, err := loadConfig(runFlags(t), runFlags(t), environment{"REDLOCKRUN_CONFIG": path}.lookup)
 		if wrong, ok := errors.AsType[*configError](err); err != nil && (!ok || wrong.code() != exitConfig) {
 			t.Errorf("%v, want a configuration error", err)
 		}

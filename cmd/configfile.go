@@ -86,14 +86,22 @@ func configDirs(environ func(string) (string, bool)) []string {
 	} else if home, _ := environ("HOME"); filepath.IsAbs(home) {
 		dirs = append(dirs, filepath.Join(home, ".config", "redlockrun"))
 	}
-	return append(dirs, "/etc/redlockrun")
+	return append(dirs, systemConfigDir)
 }
+
+const systemConfigDir = "/etc/redlockrun"
 
 func configFilesIn(dir string) []string {
 	var files []string
 	for _, format := range configFormats {
 		path := filepath.Join(dir, "config."+format)
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		_, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		case errors.Is(err, fs.ErrPermission) && dir == systemConfigDir:
+			return []string{path} // if it exists: it can't be told
+		case errors.Is(err, fs.ErrPermission): // somebody else's HOME, left over by setpriv or su
+		default:
 			files = append(files, path)
 		}
 	}
@@ -109,7 +117,7 @@ type fileEntry struct {
 
 // entries returns the settings of the file, and notes what is wrong with
 // those that are none. A nil file has none.
-func (c *configFile) entries(flags *pflag.FlagSet, wrong *configError) []fileEntry {
+func (c *configFile) entries(flags, all *pflag.FlagSet, wrong *configError) []fileEntry {
 	if c == nil {
 		return nil
 	}
@@ -131,7 +139,10 @@ func (c *configFile) entries(flags *pflag.FlagSet, wrong *configError) []fileEnt
 		entries = append(entries, fileEntry{f, src, values})
 	})
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		wrong.add(c.source(name), "there is no such setting%s", didYouMean(closest(name, settingNames(flags))))
+		if all.Lookup(name) != nil && inFiles(name) {
+			continue
+		}
+		wrong.add(c.source(name), "there is no such setting%s", didYouMean(closest(name, settingNames(all))))
 	}
 	return entries
 }
@@ -198,7 +209,7 @@ func fileValues(f *pflag.Flag, raw any) ([]string, error) {
 			return []string{strconv.FormatBool(b)}, nil
 		}
 		return nil, fmt.Errorf("must be true or false, without quotes, but is %s", describeValue(f, raw))
-	case "code":
+	case "code", "number":
 		switch n := raw.(type) {
 		case int, int64:
 			return []string{fmt.Sprint(n)}, nil

@@ -35,9 +35,9 @@ var exitCodes = []struct{ code, meaning string }{
 	{"128+N", "the command died of signal N: redlockrun dies of the same signal (as process 1 of a container it exits with 128+N)"},
 	{"64", "wrong usage: an unknown flag, a bad value, no command"},
 	{"69", "Redis is unavailable, refused, or did not permit it; the command was not started"},
-	{"75", "busy: another holds the lock; the command was not started (-E chooses another code)"},
+	{"75", "busy: another holds the lock, or the wait for it ran out; the command was not started (-E chooses another code)"},
 	{"78", "bad configuration: a value in the environment or in a file"},
-	{"79", "the lock was lost, and the command was stopped for it"},
+	{"79", "the lock was lost, and the command was stopped for it; renew, release: it is not held with that token"},
 	{"124", "the command ran for longer than --timeout and was stopped"},
 	{"125", "a fault of redlockrun itself"},
 	{"126", "the command was found but cannot be executed"},
@@ -97,10 +97,24 @@ func (e *childEnding) Error() string { return "the command " + e.status.String()
 type busyError struct {
 	held *lock.HeldError
 	code int
+	wait time.Duration // how long it was waited for
 }
 
 func (e *busyError) Error() string { return e.held.Error() }
 func (e *busyError) Unwrap() error { return e.held }
+
+// byTokenError is what came of a lock that is not held for one command.
+type byTokenError struct{ err error }
+
+func (e *byTokenError) Error() string { return e.err.Error() }
+func (e *byTokenError) Unwrap() error { return e.err }
+
+// doneError is a command that was skipped, as a run with that ID had succeeded.
+type doneError struct{ name, id string }
+
+func (e *doneError) Error() string {
+	return fmt.Sprintf("%s: skipped, as %q was done already", e.name, e.id)
+}
 
 // timeoutError is a command that was stopped for --timeout.
 type timeoutError struct{ after time.Duration }
@@ -125,6 +139,10 @@ func endingOf(err error) ending {
 		config      *configError
 		busy        *busyError
 		timeout     *timeoutError
+		done        *doneError
+		capacity    *lock.CapacityError
+		notOurs     *notOursError
+		byToken     *byTokenError
 		lost        *lock.LostError
 		server      *lock.ServerError
 		place       *connect.EmbeddedError
@@ -132,6 +150,10 @@ func endingOf(err error) ending {
 		start       *proc.StartError
 		interrupted *lockexec.InterruptedError
 	)
+	notStarted := "; the command was not started"
+	if errors.As(err, &byToken) {
+		notStarted = "" // there is none
+	}
 	switch {
 	case err == nil:
 		return ending{}
@@ -148,17 +170,26 @@ func endingOf(err error) ending {
 		end.level, end.event = slog.LevelInfo, "interrupted"
 	case errors.As(err, &busy):
 		end.code, end.level, end.event = busy.code, slog.LevelWarn, "busy"
-		end.text = busyText(busy.held)
+		end.text = busyText(busy.held, busy.wait) + notStarted
 		end.attrs = busyAttrs(busy.held)
+	case errors.As(err, &done):
+		end.code, end.level, end.event = 0, slog.LevelInfo, "skipped"
+		end.attrs = []any{"lock", done.name, "once", done.id}
+	case errors.As(err, &capacity):
+		end.code, end.event = exitUsage, "capacity"
+		end.text += "; all who use a key must agree on --slots and --shared"
 	case errors.As(err, &timeout):
 		end.code, end.event = exitTimeout, "timeout"
+	case errors.As(err, &notOurs):
+		end.code, end.event = exitLost, "lost"
+		end.attrs = []any{"lock", notOurs.lost.Name}
 	case errors.As(err, &lost):
 		end.code, end.event = exitLost, "lost"
 		end.text += "; the command was stopped"
 		end.attrs = []any{"lock", lost.Name}
 	case errors.As(err, &server):
 		end.code, end.event = exitUnavailable, "unavailable"
-		end.text += "; the command was not started" + serverHint(server)
+		end.text += notStarted + serverHint(server)
 		end.attrs = []any{"lock", server.Name}
 	case errors.Is(err, lockexec.ErrUnavailable):
 		end.code, end.event = exitUnavailable, "unavailable"
@@ -184,7 +215,7 @@ func startCode(err *proc.StartError) int {
 }
 
 // busyText says who has the lock, as far as that is known.
-func busyText(held *lock.HeldError) string {
+func busyText(held *lock.HeldError, waited time.Duration) string {
 	var b strings.Builder
 	b.WriteString(held.Name)
 	switch h := held.Holder; {
@@ -203,7 +234,11 @@ func busyText(held *lock.HeldError) string {
 		}
 		fmt.Fprintf(&b, ") for %s", about(held.HeldFor))
 	}
-	b.WriteString("; the command was not started")
+	if waited > 0 {
+		fmt.Fprintf(&b, "; given up after %s", about(waited))
+	} else if held.Waiting > 0 {
+		fmt.Fprintf(&b, "; in line for it: %d", held.Waiting)
+	}
 	return b.String()
 }
 
@@ -212,11 +247,15 @@ func busyAttrs(held *lock.HeldError) []any {
 	if held.Remaining != lock.NoExpiry {
 		attrs = append(attrs, "remaining_ms", held.Remaining.Milliseconds())
 	}
-	if h := held.Holder; h != nil {
-		attrs = append(attrs, slog.Group("holder",
-			"host", h.Host, "pid", h.PID, "command", h.Command, "label", h.Label, "held_ms", held.HeldFor.Milliseconds()))
+	return append(attrs, holderAttrs(held.Holder, held.HeldFor)...)
+}
+
+func holderAttrs(h *lock.Holder, heldFor time.Duration) []any {
+	if h == nil {
+		return nil
 	}
-	return attrs
+	return []any{slog.Group("holder",
+		"host", h.Host, "pid", h.PID, "command", h.Command, "label", h.Label, "held_ms", heldFor.Milliseconds())}
 }
 
 // about rounds a time span for people: 3 s are not 3.141592653s.
@@ -245,8 +284,8 @@ var serverHints = map[lock.Fault]string{
 	lock.FaultNoAuth: "The server wants a password: set REDISCLI_AUTH, --redis-password-file, " +
 		"or redis://USER:PASSWORD@HOST",
 	lock.FaultWrongPass: "Check user (--redis-username) and password (REDISCLI_AUTH, --redis-password-file, or the URL)",
-	lock.FaultNoPerm: "The ACL user lacks a right: it needs +eval +get +set +del +pexpire +pttl +time +hget +hset +hdel +hexists " +
-		"on the lock's name and on the pattern ~redlockrun:*",
+	lock.FaultNoPerm: "The ACL user lacks a right: it needs +eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
+		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop on the lock's name and on the pattern ~redlockrun:*",
 	lock.FaultReadOnly: "%[1]s is a replica: give the address of its primary",
 	lock.FaultLoading:  "The server is reading its data from disk: try again later, or raise --connect-timeout",
 	lock.FaultMisconf: "The server can't save to disk and refuses writes: see its log and " +

@@ -421,3 +421,46 @@ func marked(entry string) []int {
 	}
 	return found
 }
+
+// A signal that asks to stop is never lost, however early it comes: before the
+// supervisor runs, with its settings, at the fork.
+func TestASignalAtAnyMomentOfTheStart(t *testing.T) {
+	server, admin := guardServer(t)
+	for after := range 30 {
+		cmd := exec.Command("redlockrun", "--key", "k", "--redis", server.URL(), "--", "sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(after) * time.Millisecond) // whatever that hits
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case <-done:
+		case <-time.After(scriptPatience):
+			_ = cmd.Process.Kill()
+			t.Fatalf("a signal after %d ms was lost", after)
+		}
+		if got := statusText(cmd.ProcessState); got != "SIGTERM" {
+			t.Errorf("after %d ms: status %s", after, got)
+		}
+		eventually(t, "no lock is left", func() bool { return admin.Exists(t.Context(), guardedLock).Val() == 0 })
+	}
+}
+
+// The supervisor is stopped, and so can't pass on a signal: whoever sent it
+// does not wait for the end of the lease.
+func TestAStoppedSupervisorDoesNotKeepASignalFromWorking(t *testing.T) {
+	server, admin := guardServer(t)
+	g := startGuarded(t, server, "--ttl", "1h", "--on-lost", "warn")
+	_ = syscall.Kill(g.supervisor, syscall.SIGSTOP)
+	eventually(t, "the supervisor is stopped", func() bool { return stateOf(g.supervisor) == "T" })
+	_ = g.cmd.Process.Signal(syscall.SIGTERM)
+	if got := g.status(); got != "125" {
+		t.Errorf("status %s, want 125\n%s", got, g.stderr)
+	}
+	g.expectDead()
+	if n := admin.Exists(t.Context(), guardedLock).Val(); n != 0 {
+		t.Error("the lock was not released")
+	}
+}

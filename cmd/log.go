@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -57,11 +56,6 @@ func newLogger(w io.Writer, format logFormat, level slog.Level) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(&textHandler{level: level, writer: w})
-}
-
-// supervisorLogger is a guard.LogMaker.
-func supervisorLogger(format string, level slog.Level) *slog.Logger {
-	return newLogger(os.Stderr, logFormat(format), level)
 }
 
 // presetFormat finds the log format before the flags are parsed, so that an

@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,7 +42,7 @@ func Main() int {
 	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
 	// The supervisor and the background server are this same program: their
 	// roles come before any flag or configuration is looked at.
-	if run, ok := guard.Role(os.Args, supervisorLogger); ok {
+	if run, ok := guard.Role(os.Args, newVoice); ok {
 		return run()
 	}
 	if run, ok := embedded.Role(os.Args); ok {
@@ -93,6 +94,9 @@ func (p *program) run(args []string) ending {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	end := endingOf(root.Execute())
+	if end.event == "skipped" && (out.format == jsonFormat || isTerminal(os.Stderr)) {
+		end.level = slog.LevelWarn // else cron would mail that there was nothing to do
+	}
 	end.reportWithin(lastWords, out.logger())
 	return end
 }
@@ -131,6 +135,9 @@ func isSubcommand(root *cobra.Command, word string) bool {
 // addSubcommands adds all commands and help topics but the root.
 func (p *program) addSubcommands(root *cobra.Command, out *output) {
 	root.AddCommand(
+		p.newAcquireCommand(out),
+		p.newRenewCommand(out),
+		p.newReleaseCommand(out),
 		p.newEmbeddedCommand(out),
 		p.newVersionCommand(),
 		newExitCodesTopic(),

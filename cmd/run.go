@@ -17,11 +17,8 @@ import (
 
 // runOptions are the settings of the root command.
 type runOptions struct {
-	key          string
-	prefix       string
-	ttl          time.Duration
-	noWait       bool
-	conflictCode int
+	key  string
+	lock lockOptions
 
 	timeout    time.Duration
 	killAfter  time.Duration
@@ -30,13 +27,11 @@ type runOptions struct {
 	leftovers  leftoversWord
 
 	signalGroup bool
+	showArgs    bool
 
-	label    string
-	showArgs bool
-
-	redis  redisOptions
-	output *output
-	config string
+	minHold time.Duration
+	once    string
+	onceTTL time.Duration
 }
 
 type onLostWord string
@@ -55,15 +50,14 @@ const (
 )
 
 func (o *runOptions) addFlags(fs *pflag.FlagSet) {
-	o.ttl = lock.DefaultTTL
-	o.conflictCode = exitBusy
 	o.stopSignal = syscall.SIGTERM
+	o.onceTTL = lockexec.DefaultOnceTTL
 
 	fs.StringVarP(&o.key, "key", "k", "", "what to lock: any `NAME` (required)")
-	fs.StringVar(&o.prefix, "prefix", lockexec.KeyPrefix, "`TEXT` put before the key to make the lock's name; may be empty")
-	fs.VarP(durationValue{&o.ttl}, "ttl", "t", "lease: how long a lock outlives a crash; it is renewed every third of this `DURATION`")
-	fs.BoolVarP(&o.noWait, "no-wait", "n", true, "give up at once when the lock is busy")
-	fs.VarP(codeValue{&o.conflictCode}, "conflict-exit-code", "E", "exit `CODE` when the lock is busy")
+	o.lock.addFlags(fs)
+	fs.Var(durationValue{&o.minHold}, "min-hold", "keep the lock for at least this `DURATION`, also when the command ends sooner")
+	fs.StringVar(&o.once, "once", "", "skip the command when a run with this `ID` has succeeded, as in --once \"$(date +%F)\"")
+	fs.Var(durationValue{&o.onceTTL}, "once-ttl", "how long a success is remembered (`DURATION`)")
 
 	fs.Var(durationValue{&o.timeout}, "timeout", "stop the command after this `DURATION`, and exit with 124")
 	fs.Var(durationValue{&o.killAfter}, "kill-after", "`DURATION` from the stop signal to KILL (default 5s, or a third of the ttl if less)")
@@ -76,18 +70,15 @@ func (o *runOptions) addFlags(fs *pflag.FlagSet) {
 			"wait for it with the lock kept, or leave it running and release the lock (`WHAT`)")
 	fs.BoolVarP(&o.signalGroup, "signal-group", "g", false, "pass signals on to the command's whole process group")
 
-	fs.StringVar(&o.label, "holder-label", "", "`NAME` that those who find the lock busy are shown (default the host's)")
-	fs.BoolVar(&o.showArgs, "show-args", false, "show them the command's arguments too, not only its name")
+	fs.BoolVar(&o.showArgs, "show-args", false, "show those who find the lock busy the command's arguments, not only its name")
 
-	o.redis.addFlags(fs)
-	o.output.addFlags(fs)
-	fs.StringVar(&o.config, "config", "", "configuration `FILE` (see redlockrun help environment for where one is looked for)")
+	o.lock.addPlaceFlags(fs)
 	fs.SortFlags = false
 }
 
 // newRunCommand is the root: what redlockrun is for.
 func (p *program) newRunCommand(out *output) *cobra.Command {
-	opts := &runOptions{output: out}
+	opts := &runOptions{lock: lockOptions{output: out}}
 	cmd := &cobra.Command{
 		Use:   "redlockrun [flags] --key KEY -- COMMAND [ARG...]",
 		Short: "Run a command under a distributed lock in Redis",
@@ -99,6 +90,7 @@ EXIT STATUS
   The command's own. 75: busy. 69: Redis is unavailable. 79: the lock was lost,
   and the command stopped for it. All: redlockrun help exit-codes`,
 		Example: `  redlockrun --key client_123 -- ./generate-report.sh client_123
+  redlockrun --key deploy --wait 10m -- ./deploy.sh
   redlockrun --key nightly --timeout 1h --redis rediss://redis.test -- backup
   redlockrun --key demo --redis embedded -- sh -c 'echo "I hold it"; sleep 60'`,
 		Args: cobra.ArbitraryArgs,
@@ -124,7 +116,7 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 	if err := p.checkCommand(cmd, args); err != nil {
 		return err
 	}
-	plan, err := p.plan(cmd.Flags(), opts)
+	plan, err := p.plan(cmd, opts)
 	if err != nil {
 		return err
 	}
@@ -136,7 +128,9 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 	status, err := p.guard.Run(context.Background(), *plan)
 	switch held := (*lock.HeldError)(nil); {
 	case errors.As(err, &held):
-		return &busyError{held, opts.conflictCode}
+		return &busyError{held, opts.lock.conflictCode, opts.lock.wait}
+	case errors.Is(err, lockexec.ErrDone):
+		return &doneError{plan.Run.Name, opts.once}
 	case errors.Is(err, lockexec.ErrTimeout):
 		return &timeoutError{opts.timeout}
 	case err != nil:
@@ -174,24 +168,19 @@ func correctedLine(program string, command []string) string {
 
 // plan reads all settings and refuses, with all that is wrong at once, what
 // can't be meant.
-func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*guard.Options, error) {
-	from, err := loadConfig(flags, p.environ)
-	wrong := &configError{}
-	if err != nil && !errors.As(err, &wrong) {
+func (p *program) plan(cmd *cobra.Command, opts *runOptions) (*guard.Options, error) {
+	from, wrong, err := p.load(cmd)
+	if err != nil {
 		return nil, err
 	}
-	if opts.output.quiet && opts.output.verbose {
-		wrong.add(from.of("quiet"), "and %s exclude each other", from.of("verbose").text)
+	name := ""
+	if _, given := from["key"]; given {
+		name = opts.lock.name(opts.key, from, p.environ, wrong)
+	} else {
+		wrong.add(from.of("key"), "is required: name what to lock, as in --key client_123")
 	}
-	if _, given := from["no-wait"]; given && !opts.noWait {
-		wrong.add(from.of("no-wait"), "can't be switched off: not to wait is the default")
-	}
-	name := opts.name(from, p.environ, wrong)
-	opts.checkTimes(from, wrong)
-	if text := opts.label; text != printable(text) || len(text) > maxLabel {
-		wrong.add(from.of("holder-label"), "must be printable text of at most %d bytes", maxLabel)
-	}
-	target := opts.redis.resolve(from, p.environ, wrong)
+	target := opts.lock.check(from, p.environ, wrong)
+	opts.check(from, wrong)
 	if err := wrong.orNil(); err != nil {
 		return nil, err
 	}
@@ -207,62 +196,31 @@ func (p *program) plan(flags *pflag.FlagSet, opts *runOptions) (*guard.Options, 
 		Run: lockexec.Options{
 			Name:           name,
 			Command:        p.command,
-			TTL:            opts.ttl,
-			ConnectTimeout: opts.redis.connectTimeout,
+			Capacity:       opts.lock.capacity(),
+			Wait:           opts.lock.wait,
+			Once:           opts.once,
+			OnceTTL:        opts.onceTTL,
+			MinHold:        opts.minHold,
+			TTL:            opts.lock.ttl,
+			ConnectTimeout: opts.lock.redis.connectTimeout,
 			Timeout:        opts.timeout,
 			KillAfter:      opts.killAfter,
 			StopSignal:     opts.stopSignal,
 			OnLost:         onLost[opts.onLost],
 			Leftovers:      leftovers[opts.leftovers],
-			Label:          opts.label,
+			Label:          opts.lock.label,
 			ShowArgs:       opts.showArgs,
 			SignalGroup:    opts.signalGroup,
-			Log:            opts.output.logger(),
+			Log:            opts.lock.output.logger(),
 		},
-		LogFormat: string(opts.output.format),
-		LogLevel:  opts.output.level(),
+		Voice: voiceSettings(opts.lock.output, opts.lock.progress),
 	}, nil
 }
 
-const maxLabel = 128
-
-// name makes the full name of the lock, and refuses one that this run is
-// inside of already.
-func (o *runOptions) name(from sources, environ func(string) (string, bool), wrong *configError) string {
-	if _, given := from["key"]; !given {
-		wrong.add(from.of("key"), "is required: name what to lock, as in --key client_123")
-		return ""
-	}
-	name, err := lock.Name(o.prefix, o.key)
-	if err != nil {
-		setting, reason := "key", err.Error()
-		if bad := (*lock.NameError)(nil); errors.As(err, &bad) {
-			reason = bad.Reason
-			switch {
-			case bad.Part == "prefix":
-				setting = "prefix"
-			case bad.Part == "name":
-				reason = "makes the name " + reason
-			case o.key == "":
-				reason += ": is a variable of your shell empty?"
-			}
-		}
-		wrong.add(from.of(setting), "%s", printable(reason))
-		return ""
-	}
-	if outer, _ := environ(lockexec.EnvKey); outer == name {
-		wrong.add(from.of("key"), "%s is held already by the redlockrun that runs this one (%s says so), which waits for this to end: "+
-			"use another key, or lock once, outside", name, lockexec.EnvKey)
-	}
-	return name
-}
-
-// checkTimes checks the times against each other.
-func (o *runOptions) checkTimes(from sources, wrong *configError) {
-	if err := lock.CheckTTL(o.ttl); err != nil {
-		wrong.add(from.of("ttl"), "%v", err)
-	} else if o.killAfter != 0 {
-		if err := lockexec.CheckKillAfter(o.killAfter, o.ttl); err != nil {
+// check notes what can't be meant of the settings that only a run has.
+func (o *runOptions) check(from sources, wrong *configError) {
+	if o.killAfter != 0 && lock.CheckTTL(o.lock.ttl) == nil {
+		if err := lockexec.CheckKillAfter(o.killAfter, o.lock.ttl); err != nil {
 			wrong.add(from.of("kill-after"), "%v: raise --ttl to %s, or stop faster", err, shortDuration(2*o.killAfter))
 		}
 	}
@@ -272,4 +230,19 @@ func (o *runOptions) checkTimes(from sources, wrong *configError) {
 	if _, given := from["timeout"]; given && o.timeout == 0 {
 		wrong.add(from.of("timeout"), "must be more than 0: leave it out for no time-out")
 	}
+	if o.minHold > lock.MaxTTL {
+		wrong.add(from.of("min-hold"), "is longer than %s", shortDuration(lock.MaxTTL))
+	}
+	_, once := from["once"]
+	switch _, ttl := from["once-ttl"]; {
+	case once && o.once == "":
+		wrong.add(from.of("once"), "is empty: is a variable of your shell empty?")
+	case once && (len(o.once) > maxLabel || o.once != printable(o.once)):
+		wrong.add(from.of("once"), "must be printable text of at most %d bytes", maxLabel)
+	case ttl && (o.onceTTL < time.Second || o.onceTTL > maxOnceTTL):
+		wrong.add(from.of("once-ttl"), "must be from 1s to %s", shortDuration(maxOnceTTL))
+	}
 }
+
+// maxOnceTTL is ten years.
+const maxOnceTTL = 10 * 366 * 24 * time.Hour

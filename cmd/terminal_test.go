@@ -341,6 +341,63 @@ func TestATerminalThatStopsBackgroundOutput(t *testing.T) {
 	s.expect("^code=0")
 }
 
+// The wrapper looks at what became of the command, not at what was told first.
+func TestStoppedAndContinuedBehindTheWrappersBack(t *testing.T) {
+	s := startShell(t, terminalServer(t))
+	s.types("redlockrun --key k -- sh -c 'echo $$ >pid; echo $PPID >supervisor; until [ -e go ]; do sleep 0.02; done; exit 6'")
+	command, supervisor := s.pid("pid"), s.pid("supervisor")
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", supervisor))
+	var wrapper int
+	if _, err := fmt.Sscan(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1], &wrapper); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		pid  int
+		sig  syscall.Signal
+		want string
+	}{{wrapper, syscall.SIGSTOP, "T"}, {command, syscall.SIGSTOP, "T"}, {command, syscall.SIGCONT, "S"}} {
+		_ = syscall.Kill(step.pid, step.sig)
+		eventually(t, "it is in state "+step.want, func() bool { return stateOf(step.pid) == step.want })
+	}
+	eventually(t, "the wrapper runs", func() bool { return stateOf(wrapper) == "S" })
+	s.types("fg") // to the shell it was stopped, as it was
+	if err := os.WriteFile(s.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.types("")
+	s.types("echo code=$?")
+	s.expect("Exit 6|^code=6")
+}
+
+// A shell that is killed may have given the terminal to a job of its own.
+func TestTheTerminalIsTakenBackFromAShellThatWasKilled(t *testing.T) {
+	server := terminalServer(t)
+	admin := server.Client(t)
+	s := startShell(t, server)
+	s.types("redlockrun --key k --ttl 1s --kill-after 100ms -- bash --norc -i")
+	s.prompt()
+	s.types("sh -c 'stty -echo -icanon; touch held; exec sleep 1000'")
+	s.file("held", "^")
+	admin.Del(t.Context(), "lock:report:k")
+	s.expect("was lost")
+	s.types("stty -a | grep -o '[-]*echo ' >after; touch done")
+	s.file("done", "^")
+	if after, _ := os.ReadFile(s.dir + "/after"); string(after) != "echo \n" {
+		t.Errorf("the terminal has %q, want echo on", after)
+	}
+}
+
+func TestTheWaitingLine(t *testing.T) {
+	server := terminalServer(t)
+	admin := server.Client(t)
+	s := startShell(t, server)
+	admin.Set(t.Context(), "lock:report:k", "foreign", time.Minute)
+	s.types("redlockrun --key k --wait 10m -- echo it runs")
+	s.expect(`waiting for lock:report:k: held by a program that leaves no record; giving up in 9m5\ds`)
+	admin.Del(t.Context(), "lock:report:k")
+	s.expect("\x1b\\[Kit runs")
+}
+
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(scriptPatience); !holds(); time.Sleep(5 * time.Millisecond) {

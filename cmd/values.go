@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
@@ -176,4 +177,54 @@ func editDistance(a, b string) int {
 		}
 	}
 	return rows[len(a)][len(b)]
+}
+
+// waitValue is a time to wait: a duration, or forever.
+type waitValue struct{ to *time.Duration }
+
+const forever = "forever"
+
+func (v waitValue) String() string {
+	switch {
+	case v.to == nil || *v.to == 0:
+		return ""
+	case *v.to == lock.Forever:
+		return forever
+	default:
+		return durationValue(v).String()
+	}
+}
+
+func (waitValue) Type() string { return "wait" }
+
+func (v waitValue) Set(text string) error {
+	if text == forever {
+		*v.to = lock.Forever
+		return nil
+	}
+	if err := durationValue(v).Set(text); err != nil {
+		return fmt.Errorf("%w, or forever", err)
+	}
+	return nil
+}
+
+// slotsValue is a number of holders.
+type slotsValue struct{ to *int }
+
+func (v slotsValue) String() string {
+	if v.to == nil {
+		return ""
+	}
+	return strconv.Itoa(*v.to)
+}
+
+func (slotsValue) Type() string { return "number" }
+
+func (v slotsValue) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n < 1 || n > lock.MaxCapacity {
+		return fmt.Errorf("is no number from 1 to %d", lock.MaxCapacity)
+	}
+	*v.to = int(n)
+	return nil
 }

@@ -24,6 +24,7 @@ import "github.com/redlockrun/redlockrun/lockexec/lock"
 // the types behind the first four.
 var (
 	ErrLocked       = lock.ErrLocked
+	ErrDone         = lock.ErrDone
 	ErrLost         = lock.ErrLost
 	ErrUnavailable  = lock.ErrUnavailable
 	ErrNotPermitted = lock.ErrNotPermitted

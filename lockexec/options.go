@@ -65,6 +65,20 @@ type Options struct {
 	// The variables of the lock are added to it.
 	Env []string
 
+	// Capacity, Wait, OnWait and Once: see lock.Request. When it was done
+	// already, Run returns ErrDone.
+	Capacity lock.Capacity
+	Wait     time.Duration
+	OnWait   func(lock.Waiting)
+	Once     string
+
+	// OnceTTL is how long a success is remembered; a week.
+	OnceTTL time.Duration
+
+	// MinHold keeps the lock from others for this long since it was taken,
+	// also when the command ends sooner. Run does not wait for it.
+	MinHold time.Duration
+
 	TTL            time.Duration  // of the lease, see lock.Request; 15 s
 	ConnectTimeout time.Duration  // see lock.Request; 5 s
 	Timeout        time.Duration  // stop the command after this long; 0 is never
@@ -112,6 +126,9 @@ type Options struct {
 	// for people; Info and Debug tell the story of a run. nil is silence.
 	Log *slog.Logger
 }
+
+// DefaultOnceTTL is how long a success is remembered, see [Options.Once].
+const DefaultOnceTTL = 7 * 24 * time.Hour
 
 // DefaultKillAfter is the time from the stop signal to KILL for a given ttl:
 // 5 s, or a third of the ttl if that is less.
@@ -163,6 +180,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.KillAfter == 0 {
 		o.KillAfter = DefaultKillAfter(o.TTL)
+	}
+	if o.OnceTTL == 0 {
+		o.OnceTTL = DefaultOnceTTL
 	}
 	if o.StopSignal == 0 {
 		o.StopSignal = syscall.SIGTERM

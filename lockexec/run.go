@@ -22,7 +22,8 @@ import (
 // The status says how the command ended; with a nil error it ended by itself,
 // also where it did so on a signal that was passed on. The errors of a command
 // that did not run are [*proc.StartError], [*InterruptedError], [ErrLocked],
-// [ErrUnavailable], [ErrNotPermitted], and the cause of ctx. [ErrLost] means
+// [ErrDone], [*lock.CapacityError], [ErrUnavailable], [ErrNotPermitted], and the
+// cause of ctx. [ErrLost] means
 // that the lock was lost, and the command stopped for it, and [ErrTimeout]
 // that it ran for too long. A release that fails is a warning in the log: the
 // lock expires by itself.
@@ -57,8 +58,15 @@ func Run(ctx context.Context, rdb *redis.Client, opts Options) (proc.Status, err
 		"event", "acquired", "lock", opts.Name, "fence", lease.Fence(), "ttl_ms", opts.TTL.Milliseconds())
 
 	opts.Observe(Event{Kind: Acquired, SafeEnd: lease.SafeEnd()})
+	taken := lock.Now()
 	status, err := underLease(ctx, lease, path, opts)
 	opts.Observe(Event{Kind: Gone, Status: status, Err: err})
+	if err == nil && status == (proc.Status{}) {
+		lease.Succeed(opts.OnceTTL)
+	}
+	if err == nil || errors.Is(err, ErrTimeout) { // it ran
+		lease.KeepFor(opts.MinHold - lock.Now().Until(taken))
+	}
 	logRelease(opts, release(ctx, lease), err)
 	return status, err
 }
@@ -96,6 +104,10 @@ func acquire(ctx context.Context, rdb *redis.Client, opts Options) (*lock.Lease,
 			Name:           opts.Name,
 			TTL:            opts.TTL,
 			ConnectTimeout: opts.ConnectTimeout,
+			Capacity:       opts.Capacity,
+			Wait:           opts.Wait,
+			OnWait:         opts.OnWait,
+			Once:           opts.Once,
 			Holder:         holder,
 			Token:          opts.Token,
 		})

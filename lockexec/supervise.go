@@ -196,7 +196,7 @@ func (s *supervisor) stop(reason error) {
 	if s.stopping || s.killed != nil {
 		return
 	}
-	if !s.ended {
+	if !s.ended || errors.Is(reason, ErrLost) { // leftovers count as the work: it was not done
 		s.verdict = reason
 	}
 	s.stopping = true

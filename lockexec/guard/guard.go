@@ -28,6 +28,7 @@ import (
 
 	"github.com/redlockrun/redlockrun/lockexec"
 	"github.com/redlockrun/redlockrun/lockexec/connect"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
@@ -41,19 +42,34 @@ type Options struct {
 	// the wrapper has to say.
 	Run lockexec.Options
 
-	// LogFormat and LogLevel make the supervisor's logger: see [Role].
-	LogFormat string
-	LogLevel  slog.Level
+	// Voice makes the supervisor's voice: see [Role].
+	Voice VoiceSettings
 }
 
-// LogMaker makes the logger of the supervisor, a process of its own, as
-// [Options] asked for it.
-type LogMaker func(format string, level slog.Level) *slog.Logger
+// VoiceSettings say how the supervisor is to speak, in words of the program's
+// own.
+type VoiceSettings struct {
+	Format   string
+	Level    slog.Level
+	Progress string
+}
+
+// Voice is how the supervisor speaks to the user. Log is required.
+type Voice struct {
+	Log       *slog.Logger
+	OnWait    func(lock.Waiting) // see lock.Request
+	WaitEnded func()             // after the last OnWait, if there was any
+}
+
+// VoiceMaker makes the voice of the supervisor, which is a process of its own,
+// as [Options] asked for it.
+type VoiceMaker func(VoiceSettings) Voice
 
 // SupervisorError is a supervisor that died, or that could not be started. The
 // command is dead with it, if it was started at all.
 type SupervisorError struct {
-	Status   proc.Status // how it ended
+	Silent   bool        // it did not answer, and was killed
+	Status   proc.Status // how it ended, unless it was silent
 	Err      error       // why it could not be started; nil if it was
 	Released error       // why the lock was not released; nil if it was
 }
@@ -62,14 +78,16 @@ func (e *SupervisorError) Error() string {
 	if e.Err != nil {
 		return "can't start the process that watches over the command: " + e.Err.Error()
 	}
-	text := fmt.Sprintf("the process that watches over the command %s; the command was killed", e.Status)
+	end := e.Status.String()
+	if e.Silent {
+		end = "did not answer"
+	}
+	text := "the process that watches over the command " + end + "; the command was killed"
 	if e.Released != nil {
 		text += ", but the lock could not be released and expires by itself: " + e.Released.Error()
 	}
 	return text
 }
-
-func (e *SupervisorError) Unwrap() error { return e.Err }
 
 // Guard is a wrapper with its supervisor.
 type Guard struct{ guard }
@@ -96,12 +114,12 @@ const roleSupervise = "__supervise"
 // Role returns what this process is to do when args (all of os.Args) say that
 // it is a supervisor, and false in all other cases. A program must call it
 // before it does anything else, and end with the number that it returns.
-func Role(args []string, newLog LogMaker) (run func() int, ok bool) {
+func Role(args []string, newVoice VoiceMaker) (run func() int, ok bool) {
 	if len(args) < 2 || args[1] != roleSupervise {
 		return nil, false
 	}
 	return func() int {
-		if err := supervise(args[2:], newLog); err != nil {
+		if err := supervise(args[2:], newVoice); err != nil {
 			fmt.Fprintln(os.Stderr, "redlockrun: "+err.Error())
 			return 1
 		}

@@ -36,4 +36,4 @@ func (guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	return lockexec.Run(ctx, client, opts.Run)
 }
 
-func supervise([]string, LogMaker) error { return nil }
+func supervise([]string, VoiceMaker) error { return nil }

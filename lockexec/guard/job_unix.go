@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"errors"
 	"syscall"
 	"time"
 
@@ -68,9 +69,15 @@ func (w *wrapper) resume() {
 }
 
 // takeTerminalBack takes the terminal from the command, if it has it. One that
-// was killed may have left it without echo, or worse.
+// was killed may have left it without echo, or worse; and if it was a shell, it
+// may have given it to a group that is dead as well.
 func (w *wrapper) takeTerminalBack(restore bool) {
-	if w.mode == handoff && w.command != 0 && w.terminal.Foreground() == w.command {
+	if w.terminal == nil || w.command == 0 {
+		return
+	}
+	holder := w.terminal.Foreground()
+	orphaned := restore && w.modes != nil && holder > 0 && errors.Is(unix.Kill(-holder, 0), unix.ESRCH)
+	if orphaned || w.mode == handoff && holder == w.command {
 		_ = w.terminal.SetForeground(proc.Group())
 	}
 	if restore && w.command != 0 && w.foreground() {

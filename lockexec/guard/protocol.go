@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"syscall"
 	"time"
 
@@ -27,6 +26,7 @@ const (
 	settingsMessage kind = "settings"
 	signalMessage   kind = "signal"
 
+	heardMessage     kind = "heard"     // a signal was taken
 	leaseMessage     kind = "lease"     // acquired or renewed: SafeEnd
 	startedMessage   kind = "started"   // PID
 	stoppedMessage   kind = "stopped"   // the command, as a job is: Signal
@@ -56,6 +56,11 @@ type settings struct {
 	Name           string
 	Token          string
 	Command        [][]byte // not text: arguments may be any bytes
+	Capacity       lock.Capacity
+	Wait           time.Duration
+	Once           string
+	OnceTTL        time.Duration
+	MinHold        time.Duration
 	TTL            time.Duration
 	ConnectTimeout time.Duration
 	Timeout        time.Duration
@@ -67,11 +72,10 @@ type settings struct {
 	ShowArgs       bool
 	SignalGroup    bool
 
-	PID       int  // of the wrapper
-	Group     int  // that the command joins, 0 for one of its own
-	Terminal  bool // the command's group gets the terminal
-	LogFormat string
-	LogLevel  slog.Level
+	PID      int  // of the wrapper
+	Group    int  // that the command joins, 0 for one of its own
+	Terminal bool // the command's group gets the terminal
+	Voice    VoiceSettings
 }
 
 func newSettings(opts Options, token string) *settings {
@@ -82,6 +86,11 @@ func newSettings(opts Options, token string) *settings {
 
 		Name:           run.Name,
 		Token:          token,
+		Capacity:       run.Capacity,
+		Wait:           run.Wait,
+		Once:           run.Once,
+		OnceTTL:        run.OnceTTL,
+		MinHold:        run.MinHold,
 		TTL:            run.TTL,
 		ConnectTimeout: run.ConnectTimeout,
 		Timeout:        run.Timeout,
@@ -93,8 +102,7 @@ func newSettings(opts Options, token string) *settings {
 		ShowArgs:       run.ShowArgs,
 		SignalGroup:    run.SignalGroup,
 
-		LogFormat: opts.LogFormat,
-		LogLevel:  opts.LogLevel,
+		Voice: opts.Voice,
 	}
 	for _, arg := range run.Command {
 		s.Command = append(s.Command, []byte(arg))
@@ -107,6 +115,11 @@ func (s *settings) options() lockexec.Options {
 	opts := lockexec.Options{
 		Name:           s.Name,
 		Token:          s.Token,
+		Capacity:       s.Capacity,
+		Wait:           s.Wait,
+		Once:           s.Once,
+		OnceTTL:        s.OnceTTL,
+		MinHold:        s.MinHold,
 		TTL:            s.TTL,
 		ConnectTimeout: s.ConnectTimeout,
 		Timeout:        s.Timeout,
@@ -129,15 +142,17 @@ func (s *settings) options() lockexec.Options {
 // outcome is what lockexec.Run returned, in a form that travels. At most one
 // field beside Status is set.
 type outcome struct {
-	Status      proc.Status     `json:",omitzero"`
-	Held        *lock.HeldError `json:",omitempty"`
-	Lost        *lostOutcome    `json:",omitempty"`
-	Server      *serverOutcome  `json:",omitempty"`
-	Start       *startOutcome   `json:",omitempty"`
-	Interrupted syscall.Signal  `json:",omitempty"`
-	Timeout     bool            `json:",omitempty"`
-	Unavailable string          `json:",omitempty"`
-	Other       string          `json:",omitempty"`
+	Status      proc.Status         `json:",omitzero"`
+	Held        *lock.HeldError     `json:",omitempty"`
+	Lost        *lostOutcome        `json:",omitempty"`
+	Server      *serverOutcome      `json:",omitempty"`
+	Start       *startOutcome       `json:",omitempty"`
+	Interrupted syscall.Signal      `json:",omitempty"`
+	Done        bool                `json:",omitempty"`
+	Capacity    *lock.CapacityError `json:",omitempty"`
+	Timeout     bool                `json:",omitempty"`
+	Unavailable string              `json:",omitempty"`
+	Other       string              `json:",omitempty"`
 }
 
 type lostOutcome struct {
@@ -191,6 +206,10 @@ func newOutcome(status proc.Status, err error) *outcome {
 		case errors.Is(err, proc.ErrNotExecutable):
 			o.Start.Kind = notExecutable
 		}
+	} else if capacity, ok := errors.AsType[*lock.CapacityError](err); ok {
+		o.Capacity = capacity
+	} else if errors.Is(err, lock.ErrDone) {
+		o.Done = true
 	} else if errors.Is(err, lockexec.ErrTimeout) {
 		o.Timeout = true
 	} else if errors.Is(err, lock.ErrUnavailable) {
@@ -221,6 +240,10 @@ func (o *outcome) result() (proc.Status, error) {
 	case o.Start != nil:
 		kinds := map[startKind]error{notFound: proc.ErrNotFound, notExecutable: proc.ErrNotExecutable}
 		return o.Status, &proc.StartError{Command: o.Start.Command, Kind: kinds[o.Start.Kind], Err: errors.New(o.Start.Text)}
+	case o.Capacity != nil:
+		return o.Status, o.Capacity
+	case o.Done:
+		return o.Status, lock.ErrDone
 	case o.Timeout:
 		return o.Status, lockexec.ErrTimeout
 	case o.Unavailable != "":

@@ -23,7 +23,7 @@ import (
 func TestOutcomesTravel(t *testing.T) {
 	kinds := []error{
 		lockexec.ErrTimeout, lock.ErrLocked, lock.ErrLost, lock.ErrUnavailable, lock.ErrNotPermitted,
-		proc.ErrNotFound, proc.ErrNotExecutable,
+		proc.ErrNotFound, proc.ErrNotExecutable, lock.ErrDone,
 	}
 	for name, err := range map[string]error{
 		"ended":          nil,
@@ -39,6 +39,8 @@ func TestOutcomesTravel(t *testing.T) {
 		"not executable": &proc.StartError{Command: "c", Kind: proc.ErrNotExecutable, Err: errors.New("x")},
 		"no memory":      &proc.StartError{Command: "c", Err: syscall.ENOMEM},
 		"late":           errors.Join(lock.ErrUnavailable, errors.New("late")),
+		"done":           lock.ErrDone,
+		"capacity":       &lock.CapacityError{Name: "n", Wanted: 3, Used: lock.Shared},
 		"anything":       errors.New("anything"),
 	} {
 		status := proc.Status{Code: 3}
@@ -69,7 +71,7 @@ func TestOutcomesTravel(t *testing.T) {
 				t.Errorf("%s: errors.Is(%v) is %v", name, kind, errors.Is(got, kind))
 			}
 		}
-		if reflect.TypeOf(err).Elem() == reflect.TypeFor[lock.HeldError]() && !reflect.DeepEqual(err, got) {
+		if errors.Is(err, lock.ErrLocked) && !reflect.DeepEqual(err, got) {
 			t.Errorf("%s: got %+v, want %+v", name, got, err)
 		}
 	}
@@ -82,6 +84,7 @@ func TestSettingsTravel(t *testing.T) {
 		Name: "n", Command: []string{"sh", "a\xffb", ""}, TTL: time.Second, ConnectTimeout: 2 * time.Second, Timeout: 3 * time.Second,
 		KillAfter: 4 * time.Second, StopSignal: syscall.SIGINT, OnLost: lockexec.WarnAndKeep, Leftovers: lockexec.AwaitLeftovers,
 		Label: "label", ShowArgs: true, SignalGroup: true,
+		Capacity: lock.Shared, Wait: lock.Forever, Once: "o", OnceTTL: time.Hour, MinHold: time.Minute,
 	}
 	opts := Options{Run: run, Target: connect.Target{
 		Place: lock.Place{Network: "tcp", Addr: "a:1", Password: "p", TLS: true},
@@ -102,7 +105,7 @@ func TestSettingsTravel(t *testing.T) {
 	got := reflect.ValueOf(m.Settings.options())
 	want := reflect.ValueOf(run)
 	// Those that guard decides, or that are not data.
-	decided := "Env PID Signals Group Terminal Unignored Adopt Spare Observe Log"
+	decided := "OnWait Env PID Signals Group Terminal Unignored Adopt Spare Observe Log"
 	for i := range got.NumField() {
 		name := got.Type().Field(i).Name
 		if strings.Contains(decided, name) {
@@ -234,8 +237,20 @@ func TestNonsenseIsAnError(t *testing.T) {
 func TestAnotherVersionIsRefused(t *testing.T) {
 	a, b := links(t)
 	a.send(message{Kind: settingsMessage, Settings: &settings{Version: protocolVersion + 1}})
-	if _, err := receiveSettings(b); err == nil || !strings.Contains(err.Error(), "another version") {
+	if _, _, err := receiveSettings(b); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A signal right behind the settings is in the same batch, more often than not.
+func TestASignalThatComesWithTheSettings(t *testing.T) {
+	a, b := links(t)
+	a.send(message{Kind: settingsMessage, Settings: &settings{Version: protocolVersion}})
+	a.send(message{Kind: signalMessage, Signal: unix.SIGTERM})
+	a.flush(time.Minute)
+	_, rest, err := receiveSettings(b)
+	if err != nil || len(rest) != 1 || rest[0].Signal != unix.SIGTERM {
+		t.Errorf("got %v, %v, want the signal", rest, err)
 	}
 }
 

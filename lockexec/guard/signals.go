@@ -94,10 +94,11 @@ func taken() []os.Signal {
 }
 
 // mirrored reports whether the wrapper stops when the command was stopped by
-// sig: as the command would have, were it alone. Without a terminal nobody
-// waits for a SIGSTOP to be seen, and nobody may be there to end it.
+// sig: as the command would have, were it alone. In a group of its own without
+// the terminal it is stopped for things that it could do in the wrapper's, and
+// nobody may be there to see to it.
 func (m mode) mirrored(sig syscall.Signal) bool {
-	return sig != unix.SIGSTOP || m != own
+	return m != own || sig == unix.SIGTSTP
 }
 
 // ignoredBySupervisor would stop it for using the terminal, to which it says

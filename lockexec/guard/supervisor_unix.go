@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,7 +40,7 @@ type supervisor struct {
 
 // supervise is the supervisor's main function. args are what the wrapper gave
 // it: the descriptor of the socket.
-func supervise(args []string, newLog LogMaker) error {
+func supervise(args []string, newVoice VoiceMaker) error {
 	// Another name for ps, and for pkill, which shall reach the wrapper alone.
 	proc.SetName("rlr-supervisor")
 	if len(args) != 1 {
@@ -70,31 +70,33 @@ func supervise(args []string, newLog LogMaker) error {
 	}
 	go s.becomeDeaf()
 
-	settings, err := receiveSettings(link)
+	settings, rest, err := receiveSettings(link)
 	if settings == nil || err != nil {
 		return err
 	}
-	status, err := s.run(settings, newLog(settings.LogFormat, settings.LogLevel))
+	s.take(rest)
+	status, err := s.run(settings, newVoice(settings.Voice))
 	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
 	s.continueWrapper()
 	link.flush(patience)
 	return nil
 }
 
-// receiveSettings returns nil when the wrapper has changed its mind.
-func receiveSettings(l *link) (*settings, error) {
+// receiveSettings returns the settings, and what came with them; or nil when the
+// wrapper has changed its mind.
+func receiveSettings(l *link) (*settings, []message, error) {
 	for {
 		<-l.ready
 		messages, err := l.receive()
 		if len(messages) > 0 {
 			settings := messages[0].Settings
 			if settings == nil || settings.Version != protocolVersion {
-				return nil, errors.New("the program was replaced by another version just now: start it again")
+				return nil, nil, errors.New("the program was replaced by another version just now: start it again")
 			}
-			return settings, nil
+			return settings, messages[1:], nil
 		}
 		if err != nil {
-			return nil, nil //nolint:nilerr,nilnil // the wrapper is gone, and nothing was begun
+			return nil, nil, nil //nolint:nilerr // the wrapper is gone, and nothing was begun
 		}
 	}
 }
@@ -109,7 +111,7 @@ func (s *supervisor) becomeDeaf() {
 	signal.Notify(make(chan os.Signal, 1), append(proc.DeadlySignals(), unix.SIGPIPE)...)
 }
 
-func (s *supervisor) run(settings *settings, log *slog.Logger) (proc.Status, error) {
+func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
 	client, err := settings.Target.Client()
 	if err != nil {
 		return proc.Status{}, err
@@ -120,8 +122,19 @@ func (s *supervisor) run(settings *settings, log *slog.Logger) (proc.Status, err
 	opts.Unignored = s.unignored
 	opts.Adopt = true
 	opts.Spare = embedded.IsServer
-	opts.Observe = s.tell
-	opts.Log = log
+	waitEnded := voice.WaitEnded
+	if waitEnded == nil {
+		waitEnded = func() {}
+	}
+	defer waitEnded()
+	opts.Observe = func(e lockexec.Event) {
+		if e.Kind == lockexec.Acquired {
+			waitEnded()
+		}
+		s.tell(e)
+	}
+	opts.Log = voice.Log
+	opts.OnWait = voice.OnWait
 	if settings.Terminal {
 		opts.Terminal, _ = proc.OpenTerminal()
 	}
@@ -137,21 +150,27 @@ func (s *supervisor) run(settings *settings, log *slog.Logger) (proc.Status, err
 func (s *supervisor) listen() {
 	for range s.link.ready {
 		messages, err := s.link.receive()
-		for _, m := range messages {
-			if m.Kind != signalMessage {
-				continue
-			}
-			if m.Signal == unix.SIGCONT && !s.passOnCont() {
-				continue
-			}
-			select {
-			case s.signals <- m.Signal:
-			default: // nobody has taken the last 64 of them
-			}
-		}
+		s.take(messages)
 		if err != nil {
 			s.cancel(errWrapperDied)
 			return
+		}
+	}
+}
+
+// take passes on signals to the run.
+func (s *supervisor) take(messages []message) {
+	for _, m := range messages {
+		if m.Kind != signalMessage {
+			continue
+		}
+		s.link.send(message{Kind: heardMessage})
+		if m.Signal == unix.SIGCONT && !s.passOnCont() {
+			continue
+		}
+		select {
+		case s.signals <- m.Signal:
+		default: // nobody has taken the last 64 of them
 		}
 	}
 }
@@ -160,8 +179,11 @@ func (s *supervisor) listen() {
 func (s *supervisor) tell(e lockexec.Event) {
 	switch e.Kind {
 	case lockexec.Acquired:
-		<-s.deaf // before the command is started
+		// Before the command is started: the wrapper must know the end of the
+		// lease, whatever happens to this process.
+		<-s.deaf
 		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
+		s.link.flush(time.Second)
 	case lockexec.Extended:
 		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
 	case lockexec.Started:

@@ -38,11 +38,15 @@ type wrapper struct {
 	safeEnd lock.Instant // of the lease; 0 without one
 	command int          // its process ID, 0 before the start
 	stopped bool         // the command is, as a job
+	killed  bool         // it died of a signal
 	exited  bool         // the command is gone
 	gone    bool         // and its tree, too
 	outcome *outcome     // how the run ended
 
 	takesAll bool // rare signals, too
+
+	// stoppedBy is what stopped the command, until that is mirrored.
+	stoppedBy syscall.Signal
 
 	// interrupted is the last signal that asked to stop before the start.
 	interrupted syscall.Signal
@@ -64,7 +68,7 @@ type guard struct {
 }
 
 func launch() (g guard) {
-	exe, err := os.Executable()
+	exe, err := executable()
 	if err != nil {
 		return guard{err: err}
 	}
@@ -121,8 +125,8 @@ func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	w.mode = chooseMode(w.terminal, opts.Run.SignalGroup)
 	signal.Notify(w.signals, taken()...)
 	signal.Notify(w.continued, unix.SIGCONT)
-	defer signal.Stop(w.signals) // from then on they do what they do by default
-	defer signal.Stop(w.continued)
+	// They stay taken: one that comes when the run is over does not change how
+	// it ended.
 
 	// The embedded server is nobody's child: it is started before this process
 	// adopts any.
@@ -168,6 +172,11 @@ func (w *wrapper) watch(ctx context.Context) (proc.Status, error) {
 			if w.hear(m); m.Kind == finishedMessage {
 				return w.finish()
 			}
+		}
+		if w.stoppedBy != 0 { // and was not continued since
+			sig := w.stoppedBy
+			w.stoppedBy = 0
+			w.commandStopped(sig)
 		}
 		switch {
 		case err != nil: // the supervisor is dead, or talks nonsense
@@ -241,14 +250,19 @@ func (w *wrapper) hear(m message) {
 		w.command = m.PID
 		w.giveUpAt = 0
 	case stoppedMessage:
-		w.stopped = true
-		w.commandStopped(m.Signal)
+		w.stopped, w.stoppedBy = true, m.Signal
 	case continuedMessage:
-		w.stopped = false
+		w.stopped, w.stoppedBy = false, 0
+	case heardMessage:
+		if w.command != 0 && !w.gone {
+			w.giveUpAt = 0
+		}
 	case exitedMessage:
-		w.exited, w.stopped = true, false
-		w.takeTerminalBack(m.Status.Signal != 0)
+		w.exited, w.stopped, w.stoppedBy = true, false, 0
+		w.killed = m.Status.Signal != 0
+		w.takeTerminalBack(w.killed)
 	case goneMessage:
+		w.takeTerminalBack(w.killed) // its children may have had it
 		w.gone = true
 		w.outcome = m.Outcome
 		w.giveUpAt = lock.Now().Add(patience)
@@ -270,15 +284,21 @@ func (w *wrapper) signal(sig os.Signal) {
 	}
 	number, _ := sig.(syscall.Signal)
 	w.link.send(message{Kind: signalMessage, Signal: number})
-	if w.command == 0 && proc.StopSignal(sig) {
-		// Nothing runs yet: this is to end soon. Who asks again insists.
-		if w.giveUpAt == 0 {
-			w.giveUpAt = lock.Now().Add(patience)
-		} else {
-			w.giveUpAt = lock.Now()
-		}
-		w.interrupted = number
+	if !proc.StopSignal(sig) || w.gone {
+		return
 	}
+	if w.stopped && w.mode == own {
+		w.resume() // it was stopped for using a terminal that its group has not
+	}
+	// This is to end soon, or at least to be heard of. Where nothing runs yet,
+	// who asks again insists.
+	switch {
+	case w.giveUpAt == 0:
+		w.giveUpAt = lock.Now().Add(patience)
+	case w.command == 0:
+		w.giveUpAt = lock.Now()
+	}
+	w.interrupted = number
 }
 
 // finish is the end that all hope for. The supervisor has nothing left to do;
@@ -318,7 +338,7 @@ func (w *wrapper) overran(ctx context.Context) (proc.Status, error) {
 	}
 }
 
-// giveUp ends without a supervisor that is stopped, when no command runs.
+// giveUp ends without a supervisor that does not answer: it must be stopped.
 func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
 	if w.gone && w.opts.Run.Leftovers == lockexec.LeaveLeftovers {
 		_ = w.supervisor.Signal(unix.SIGKILL)
@@ -327,10 +347,14 @@ func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
 	} else {
 		_ = w.end(ctx)
 	}
-	if w.outcome == nil {
+	switch {
+	case w.outcome != nil:
+		return w.outcome.result()
+	case w.command != 0:
+		return proc.Status{}, &SupervisorError{Silent: true}
+	default:
 		return proc.Status{}, &lockexec.InterruptedError{Signal: w.interrupted}
 	}
-	return w.outcome.result()
 }
 
 // end kills the supervisor and the tree of the command, and releases the lock.
@@ -339,8 +363,9 @@ func (w *wrapper) end(ctx context.Context) error {
 	if w.command != 0 && !w.gone && w.mode != shared {
 		proc.KillOrphanedGroup(w.command)
 	}
+	err := w.release(ctx)
 	w.takeTerminalBack(true)
-	return w.release(ctx)
+	return err
 }
 
 // releaseBudget is how long a lock is tried to be released in the place of a

@@ -11,6 +11,9 @@ var (
 	// ErrLocked: another holder has the lock. As a [*HeldError].
 	ErrLocked = errors.New("the lock is held by another")
 
+	// ErrDone: what the lock is for was done already. See Request.Once.
+	ErrDone = errors.New("it was done already")
+
 	// ErrLost: we had the lock, and it is gone, another's, or no longer
 	// certain. As a [*LostError].
 	ErrLost = errors.New("the lock was lost")
@@ -39,6 +42,9 @@ type HeldError struct {
 	// Remaining is the time until the lock expires unless it is renewed.
 	// NoExpiry when it has no TTL: no lock client left it so.
 	Remaining time.Duration
+
+	// Waiting is how many others wait in line for it.
+	Waiting int
 }
 
 // NoExpiry stands for the remaining time of a key without TTL.
@@ -53,6 +59,16 @@ func (e *HeldError) Error() string {
 
 // Is reports whether target is [ErrLocked].
 func (e *HeldError) Is(target error) bool { return target == ErrLocked }
+
+// CapacityError is a lock that others use with another capacity.
+type CapacityError struct {
+	Name         string
+	Wanted, Used Capacity
+}
+
+func (e *CapacityError) Error() string {
+	return fmt.Sprintf("%s is used by others as %s, not as %s", e.Name, e.Used, e.Wanted)
+}
 
 // LossReason says how a lease ended before its owner did.
 type LossReason int

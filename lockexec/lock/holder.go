@@ -17,6 +17,10 @@ type Holder struct {
 	Command string `json:"command,omitempty"` // the program's name, or with its arguments
 	Label   string `json:"label"`             // shown instead of the host name
 
+	// Slots is the capacity that it holds the lock with: 1 alone, 0 shared.
+	// Filled in by Acquire.
+	Slots int `json:"slots"`
+
 	// Filled in by the server when the lock is taken.
 	SinceMillis int64 `json:"since,omitempty"` // by the server's clock, since 1970
 	Fence       int64 `json:"fence,omitempty"`

@@ -15,12 +15,22 @@ type Lease struct {
 	token  string
 	fence  int64
 	ttl    time.Duration
+	done   string // the key of the success marker, or ""
 
 	// calls counts the exchanges under way. One that was given up goes on
 	// until its own time-out.
 	calls sync.WaitGroup
 
 	extended chan struct{} // has room for one
+
+	// unsettled: a try to acquire may still be on its way, and must not take
+	// the lock when it comes.
+	unsettled bool
+
+	// What the release is to do beside: see Succeed and KeepFor.
+	success    string
+	successTTL time.Duration
+	keep       time.Duration
 
 	mu        sync.Mutex
 	sent      Instant // when the last exchange that set the ttl was sent
@@ -129,6 +139,18 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
+// RenewWithin renews the lease, trying until ctx is done while the server
+// can't be reached, or refuses for a reason that may pass.
+func (l *Lease) RenewWithin(ctx context.Context) error {
+	for retry := (backoff{most: lastBackoff}); ; {
+		err := l.Renew(ctx)
+		failure, _ := errors.AsType[*ServerError](err)
+		if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, l.ttl) {
+			return err
+		}
+	}
+}
+
 func (l *Lease) lost(state ownership) *LostError {
 	if state == another {
 		return &LostError{Name: l.name, Reason: LossReplaced}
@@ -183,6 +205,31 @@ func (l *Lease) refresh(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// Succeed has the release note, in the same moment, that the work of
+// [Request.Once] was done: it is refused to others for as long as ttl. It must
+// not be called while Release runs.
+func (l *Lease) Succeed(ttl time.Duration) {
+	if l.done != "" {
+		l.success, l.successTTL = l.token, ttl
+	}
+}
+
+// KeepFor has the release keep the lock from others for as long, instead of
+// giving it back at once. It must not be called while Release runs.
+func (l *Lease) KeepFor(d time.Duration) { l.keep = max(0, d) }
+
+// keys are those that the scripts with a line have in common: see line.lua.
+func (l *Lease) keys() []string {
+	keys := []string{
+		l.name, beside("fence", l.name), beside("holders", l.name), beside("queue", l.name), beside("waiters", l.name),
+		wakeKey(l.name, l.token),
+	}
+	if l.done != "" {
+		keys = append(keys, l.done)
+	}
+	return keys
+}
+
 // Release deletes the lock if it is still ours, trying until ctx is done
 // while the server can't be reached. It fails with [*LostError] when the lock
 // was gone or another's before it was asked to release it. When a reply got
@@ -214,7 +261,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
 	raw, err := l.run(ctx, max(l.ttl/6, minReleaseTry), "release", releaseScript,
-		[]string{l.name, beside("holders", l.name)}, l.token)
+		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled))
 	if err != nil {
 		return gone, err
 	}
@@ -290,4 +337,11 @@ func (l *Lease) run(
 
 func (l *Lease) failure(op string, err error, fault Fault) *ServerError {
 	return &ServerError{Op: op, Name: l.name, Place: l.locker.place, Fault: fault, Err: err}
+}
+
+func flag(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,26 +21,25 @@ const (
 	DefaultConnectTimeout = 5 * time.Second
 )
 
-// Keys beside a lock outlive it by this much at least, so that a fence rises
-// through every plausible backward step of the server's clock, and a record is
-// there for a lock that is still held. See also beside.
-const (
-	minFenceTTL  = time.Hour
-	minRecordTTL = 4 * time.Hour
-)
+// minRecordTTL is how long the holder records outlive their lock at least, so
+// that there is one for a lock that is still held. See hold in line.lua.
+const minRecordTTL = 4 * time.Hour
 
 // Locker takes locks on one server. It is safe for concurrent use.
 type Locker struct {
 	client processor
 	place  string
 	now    func() Instant
+
+	// listen returns a client for one that blocks while it waits to be woken.
+	listen func() *redis.Client
 }
 
 // New returns a Locker on the server of client, which stays the caller's to
 // close. Any client will do; one from [NewClient] notices time-outs sooner and
 // costs fewer round trips.
 func New(client *redis.Client) *Locker {
-	return &Locker{client: client, place: place(client), now: Now}
+	return &Locker{client: client, place: place(client), now: Now, listen: func() *redis.Client { return newListener(client) }}
 }
 
 // Request is what [Locker.Acquire] is asked for.
@@ -51,9 +51,26 @@ type Request struct {
 	// milliseconds from [MinTTL] to [MaxTTL].
 	TTL time.Duration
 
+	// Capacity is how many may hold the lock at once. All users of a lock must
+	// agree on it, but those who are alone and those who share get along.
+	Capacity Capacity
+
 	// ConnectTimeout bounds the tries while the server can't be reached or
 	// refuses for a reason that may pass. Zero is [DefaultConnectTimeout].
 	ConnectTimeout time.Duration
+
+	// Wait is how long to wait in line for a lock that others hold: 0 does
+	// not, [Forever] has no end.
+	Wait time.Duration
+
+	// OnWait, unless nil, is told how things stand whenever the server was
+	// asked while waiting. It must not wait for anything.
+	OnWait func(Waiting)
+
+	// Once, unless empty, names the success of a run: the lock is refused with
+	// [ErrDone] when [Lease.Succeed] was told of one with this ID that is not
+	// yet forgotten.
+	Once string
 
 	// Holder is told to those who find the lock taken.
 	Holder Holder
@@ -63,9 +80,51 @@ type Request struct {
 	Token string
 }
 
+// Forever is a [Request.Wait] without an end.
+const Forever time.Duration = -1
+
+// Capacity is how many may hold a lock at once: N from 2 on, or one of the two
+// below.
+type Capacity int
+
+// The capacities that are no number.
+const (
+	Exclusive Capacity = 0  // one alone
+	Shared    Capacity = -1 // any number of those who share
+)
+
+// MaxCapacity is the largest capacity.
+const MaxCapacity = 1_000_000
+
+// wire is the capacity as the scripts and the holder records have it.
+func (c Capacity) wire() int {
+	switch c {
+	case Exclusive:
+		return 1
+	case Shared:
+		return 0
+	default:
+		return int(c)
+	}
+}
+
+func (c Capacity) String() string {
+	switch c.wire() {
+	case 0:
+		return "shared"
+	case 1:
+		return "exclusive"
+	default:
+		return strconv.Itoa(int(c)) + " slots"
+	}
+}
+
 func (r *Request) check() error {
 	if r.Name == "" {
 		return errors.New("the lock has no name")
+	}
+	if r.Capacity < Shared || r.Capacity > MaxCapacity {
+		return fmt.Errorf("a capacity of %d is outside of 1 to %d", int(r.Capacity), MaxCapacity)
 	}
 	return CheckTTL(r.TTL)
 }
@@ -82,9 +141,13 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Acquire takes the lock at once or fails: with [*HeldError] when another has
-// it, with [*ServerError] when the server can't be reached or refuses, or with
-// the cause of ctx.
+// Acquire takes the lock, or fails: with [*HeldError] when others have it, also
+// after waiting for it; with [ErrDone]; with [*CapacityError]; with
+// [*ServerError] when the server can't be reached or refuses; or with the cause
+// of ctx.
+//
+// Those who wait get the lock in the order in which they came, and nobody who
+// comes passes them.
 //
 // A try whose reply got lost may have taken the lock. It is repeated with the
 // same token, which the script knows again; and whenever Acquire fails without
@@ -93,6 +156,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
+	req.Holder.Slots = req.Capacity.wire()
 	record, err := req.Holder.encode()
 	if err != nil {
 		return nil, err
@@ -103,58 +167,113 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 			return nil, err
 		}
 	}
-	lease := l.lease(req.Name, token, req.TTL)
-
-	patience := req.ConnectTimeout
-	if patience <= 0 {
-		patience = DefaultConnectTimeout
+	if req.ConnectTimeout <= 0 {
+		req.ConnectTimeout = DefaultConnectTimeout
 	}
-	limit := l.now().Add(patience)
+	a := &acquisition{
+		lease:  l.lease(req.Name, token, req.TTL),
+		req:    req,
+		record: record,
+	}
+	if req.Once != "" {
+		a.lease.done = doneKey(req.Name, req.Once)
+	}
+	if req.Wait != 0 {
+		return a.wait(ctx)
+	}
+	reply, err := a.ask(ctx)
+	return a.end(ctx, reply, err)
+}
+
+// acquisition is one attempt to become a holder.
+type acquisition struct {
+	lease  *Lease
+	req    Request
+	record string
+
+	// inLine: there is a place in the line to leave.
+	inLine bool
+}
+
+// ask asks the server for the lock, or for a place in the line for it. It tries again for the connect time-out while the server
+// can't be reached, or refuses for a reason that may pass.
+func (a *acquisition) ask(ctx context.Context) (acquireReply, error) {
+	l := a.lease.locker
+	limit := l.now().Add(a.req.ConnectTimeout)
 	// Half of the patience for one try leaves time for a second one, when the
 	// reply to the first is lost on a connection that stays open.
-	budget := patience / 2
-
-	unsettled := false // a try may have taken the lock without our knowing
+	budget := a.req.ConnectTimeout / 2
 	var last *ServerError
 	for retry := (backoff{most: lastBackoff}); ; {
 		sent := l.now()
-		reply, err := l.acquireOnce(ctx, min(budget, limit.Until(sent)), lease, record)
+		reply, err := a.askOnce(ctx, min(budget, limit.Until(sent)))
 		if err == nil {
-			if !reply.acquired {
-				// Had an earlier try taken the lock, this one had known it;
-				// but it may still be on its way.
-				if unsettled {
-					lease.settle(ctx)
-				}
-				return nil, &HeldError{
-					Name: req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining,
-				}
+			if reply.acquired {
+				a.lease.fence = reply.fence
+				a.lease.extend(sent)
 			}
-			lease.fence = reply.fence
-			lease.extend(sent)
-			return lease, nil
+			return reply, nil
 		}
-
 		failure, _ := errors.AsType[*ServerError](err)
 		if failure != nil && failure.Fault == FaultTimeout && last != nil && limit.Until(sent) < budget {
 			// The last try had little time: what went wrong before says more.
 			failure, err = last, last
-			unsettled = true
+			a.lease.unsettled = true
 		}
 		last = failure
 		known := failure != nil && failure.Fault.undone()
-		unsettled = unsettled || !known
+		a.lease.unsettled = a.lease.unsettled || !known
 		if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, limit.Until(l.now())) {
-			if unsettled {
-				lease.settle(ctx)
-			}
 			if cause := context.Cause(ctx); cause != nil {
-				return nil, cause
+				return acquireReply{}, cause
 			}
-			return nil, err
+			return acquireReply{}, err
 		}
 	}
 }
+
+func (a *acquisition) askOnce(ctx context.Context, budget time.Duration) (acquireReply, error) {
+	raw, err := a.lease.run(ctx, budget, "acquire", acquireScript, a.lease.keys(),
+		a.lease.token, a.lease.ttl.Milliseconds(), a.record, a.req.Capacity.wire(), flag(a.req.Wait != 0))
+	if err != nil {
+		return acquireReply{}, err
+	}
+	reply, err := parseAcquireReply(raw)
+	if err != nil {
+		return acquireReply{}, a.lease.failure("acquire", err, FaultOther)
+	}
+	return reply, nil
+}
+
+// end returns the lease, or the error that the reply or err comes to, with
+// nothing of the attempt left on the server.
+func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*Lease, error) {
+	if err == nil && reply.acquired {
+		return a.lease, nil
+	}
+	if a.lease.unsettled || a.inLine {
+		a.lease.settle(ctx)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case reply.done:
+		return nil, ErrDone
+	case reply.spent:
+		return nil, errSpent
+	case reply.capacity != nil:
+		return nil, &CapacityError{Name: a.req.Name, Wanted: a.req.Capacity, Used: *reply.capacity}
+	default:
+		// Had an earlier try taken the lock, this one had known it; but it may
+		// still have been on its way: that was settled.
+		return nil, &HeldError{
+			Name: a.req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining, Waiting: reply.ahead,
+		}
+	}
+}
+
+// errSpent can't be for a token that is asked for by one caller alone.
+var errSpent = errors.New("the token was released already")
 
 // NewToken returns a token for a [Request]: a random UUID.
 func NewToken() (string, error) {
@@ -169,30 +288,23 @@ func (l *Locker) lease(name, token string, ttl time.Duration) *Lease {
 	return &Lease{locker: l, name: name, token: token, ttl: ttl, extended: make(chan struct{}, 1)}
 }
 
+// Resume returns the lease of a token that another process has acquired. It
+// knows no fence, and no safe end before it was renewed.
+func (l *Locker) Resume(name, token string, ttl time.Duration) *Lease {
+	return l.lease(name, token, ttl)
+}
+
 // ReleaseToken releases the lock if it holds that token, for a holder that
 // died before it could. It tries until ctx is done while the server can't be
 // reached; a lock that is free or another's by then is no error.
 func (l *Locker) ReleaseToken(ctx context.Context, name, token string, ttl time.Duration) error {
-	err := l.lease(name, token, ttl).Release(ctx)
+	lease := l.lease(name, token, ttl)
+	lease.unsettled = true
+	err := lease.Release(ctx)
 	if errors.Is(err, ErrLost) {
 		return nil
 	}
 	return err
-}
-
-func (l *Locker) acquireOnce(ctx context.Context, budget time.Duration, lease *Lease, record string) (acquireReply, error) {
-	raw, err := lease.run(ctx, budget, "acquire", acquireScript,
-		[]string{lease.name, beside("fence", lease.name), beside("holders", lease.name)},
-		lease.token, lease.ttl.Milliseconds(), record,
-		max(minFenceTTL, 10*lease.ttl).Milliseconds(), recordTTL(lease.ttl).Milliseconds())
-	if err != nil {
-		return acquireReply{}, err
-	}
-	reply, err := parseAcquireReply(raw)
-	if err != nil {
-		return acquireReply{}, lease.failure("acquire", err, FaultOther)
-	}
-	return reply, nil
 }
 
 func recordTTL(ttl time.Duration) time.Duration { return max(minRecordTTL, 10*ttl) }

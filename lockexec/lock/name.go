@@ -77,3 +77,9 @@ func beside(kind, name string) string {
 	}
 	return "redlockrun:" + kind + ":" + name
 }
+
+// doneKey names the success marker of an ID.
+func doneKey(name, id string) string { return beside("done", name) + ":" + id }
+
+// wakeKey names the list that a waiter listens to.
+func wakeKey(name, token string) string { return beside("wake", name) + ":" + token }

@@ -26,7 +26,8 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // aclUser has exactly the rights that the documentation names.
 const aclUser = "user locker on >pw-locker ~lock:report:* ~redlockrun:* -@all " +
-	"+eval +get +set +del +pexpire +pttl +time +hget +hset +hdel +hexists"
+	"+eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
+	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop"
 
 // forEachPlace runs a test on a fresh, empty server of each kind. admin has
 // all rights there.

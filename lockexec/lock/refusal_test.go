@@ -277,7 +277,8 @@ func directCommands(stats map[string]int64) map[string]int64 {
 	direct := map[string]int64{}
 	for command, calls := range stats {
 		switch command {
-		case "get", "set", "del", "pexpire", "pttl", "time", "hget", "hset", "hdel", "hexists":
+		case "get", "set", "del", "pexpire", "pttl", "time", "hget", "hset", "hdel", "hexists",
+			"exists", "zadd", "zcard", "zrange", "zrangebyscore", "zrank", "zrem", "zscore", "rpush":
 		case "info", "config|resetstat", "config|get", "ping", "auth":
 		default:
 			direct[command] = calls

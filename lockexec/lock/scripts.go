@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,8 @@ import (
 var (
 	//go:embed scripts/prelude.lua
 	prelude string
+	//go:embed scripts/line.lua
+	line string
 	//go:embed scripts/acquire.lua
 	acquireScript string
 	//go:embed scripts/renew.lua
@@ -37,9 +40,26 @@ type onceCmd struct{ *redis.Cmd }
 
 func (onceCmd) NoRetry() bool { return true }
 
+// source is what goes out for a script: with what it shares with others, and
+// without the comments, which are half of it.
+func source(script string) string {
+	parts := prelude
+	if script == acquireScript || script == releaseScript {
+		parts += line
+	}
+	var b strings.Builder
+	for text := range strings.Lines(parts + script) {
+		if code := strings.TrimSpace(text); code != "" && !strings.HasPrefix(code, "--") {
+			b.WriteString(code)
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
 func eval(ctx context.Context, client processor, script string, keys []string, args ...any) (any, error) {
 	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, "eval", prelude+script, len(keys))
+	words = append(words, "eval", source(script), len(keys))
 	for _, key := range keys {
 		words = append(words, key)
 	}
@@ -52,39 +72,73 @@ func eval(ctx context.Context, client processor, script string, keys []string, a
 	return cmd.Result()
 }
 
-// acquireReply is what acquire.lua says: acquired with a fence, or held.
+// acquireReply is what acquire.lua says: acquired with a fence, done, used with
+// another capacity, or held.
 type acquireReply struct {
 	acquired bool
 	fence    int64
 
+	done     bool
+	spent    bool
+	capacity *Capacity
+
 	holder    *Holder
 	remaining time.Duration
 	heldFor   time.Duration
+	ahead     int  // who wait before the caller; all, when that does not wait
+	watch     bool // ask every second
 }
 
 func parseAcquireReply(reply any) (acquireReply, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) < 2 {
+	if !ok || len(fields) < 1 {
 		return acquireReply{}, badReply("acquire", reply)
 	}
 	switch fields[0] {
+	case int64(2), int64(4):
+		if len(fields) != 1 {
+			return acquireReply{}, badReply("acquire", reply)
+		}
+		return acquireReply{done: fields[0] == int64(2), spent: fields[0] == int64(4)}, nil
+	case int64(3):
+		if len(fields) != 2 {
+			return acquireReply{}, badReply("acquire", reply)
+		}
+		n, err := parseInt(fields[1])
+		if err != nil || n < 0 || n > MaxCapacity {
+			return acquireReply{}, badReply("acquire", reply)
+		}
+		capacity := Capacity(n)
+		switch n {
+		case 0:
+			capacity = Shared
+		case 1:
+			capacity = Exclusive
+		}
+		return acquireReply{capacity: &capacity}, nil
 	case int64(1):
+		if len(fields) != 2 {
+			return acquireReply{}, badReply("acquire", reply)
+		}
 		fence, err := parseInt(fields[1])
 		if err != nil || fence <= 0 {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		return acquireReply{acquired: true, fence: fence}, nil
 	case int64(0):
-		if len(fields) != 4 {
+		if len(fields) != 6 {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		pttl, err1 := parseInt(fields[1])
 		record, ok := fields[2].(string)
 		nowMillis, err2 := parseInt(fields[3])
-		if err1 != nil || err2 != nil || !ok {
+		ahead, err3 := parseInt(fields[4])
+		if err1 != nil || err2 != nil || err3 != nil || !ok {
 			return acquireReply{}, badReply("acquire", reply)
 		}
-		held := acquireReply{holder: decodeHolder(record), remaining: NoExpiry}
+		held := acquireReply{
+			holder: decodeHolder(record), remaining: NoExpiry, ahead: int(max(0, ahead)), watch: fields[5] == int64(1),
+		}
 		if pttl >= 0 {
 			held.remaining = millis(pttl)
 		}

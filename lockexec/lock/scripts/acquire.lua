@@ -1,62 +1,117 @@
--- Takes the lock for one exclusive holder, with its fencing number and its
--- holder record, or says who has it. The same token again is a success: the
+-- Takes the lock, with a fencing number and a holder record, or says who has
+-- it, or waits in line for it. Whoever waits asks again and again by this
+-- script: that keeps its place, confirms what was granted meanwhile, and finds
+-- a lock that nobody has released. The same token again is a success, too: the
 -- reply to the first try was lost.
 --
--- KEYS  1 lock   2 fence counter   3 holder records
+-- KEYS  see line.lua
 -- ARGV  1 token
 --       2 ttl of the lock, ms
 --       3 holder record: a JSON object with at least one field
---       4 ttl of the fence counter, ms
---       5 ttl of the holder records, ms
+--       4 capacity
+--       5 1 if the caller waits, else 0
 -- reply {1, fence}                            acquired
---       {0, pttl, holder record or '', now}   held; pttl as PTTL gives it, ms;
---                                             now is this server's time, ms
-local lock, fence_counter, holders = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl = ARGV[1], ARGV[2]
+--       {0, ms, holder record or '', now, ahead, watch}
+--                                             held, until in ms as PTTL gives it
+--                                             at the latest; now is this server's
+--                                             time, ms; so many are in line
+--                                             before the caller, or in all when it
+--                                             does not wait; watch is 1 for one
+--                                             who is to ask every second
+--       {2}                                   done: the success marker is there
+--       {3, capacity}                         the lock is used with another capacity
+--       {4}                                   too late: the token was released
+local token, ttl, record, capacity = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local waits = ARGV[5] == '1'
 
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
+local now_us = now_micros()
+local now = math.floor(now_us / 1000)
 
-local present, failure = value_of(lock)
+-- A try that was on its way for so long that its sender has given up.
+if value_of(wake_list) then
+  return {4}
+end
+
+local state, failure = owned(lock, token)
 if failure then
   return failure
 end
 
-if present and present ~= token then
-  local record = redis.pcall('HGET', holders, present)
-  if type(record) ~= 'string' then
-    record = '' -- there is none, or something else took its name
+if success and redis.call('EXISTS', success) == 1 then
+  leave_line(token)
+  if state == 1 then
+    drop(token)
+    redis.call('HDEL', holders, token)
   end
-  return {0, redis.call('PTTL', lock), record, string.format('%.0f', now_ms)}
+  serve(now_us)
+  return {2}
 end
 
-if present then
-  redis.call('PEXPIRE', lock, ttl)
-  local record = redis.pcall('HGET', holders, token)
-  local fence = type(record) == 'string' and string.match(record, '"fence":(%d+)}$')
-  if fence then
-    return {1, fence}
+-- confirm has the caller, who has the lock, keep it for all of its ttl.
+local function confirm()
+  set_lease(lock, token, ttl)
+  leave_line(token)
+  local fence = string.match(redis.call('HGET', holders, token) or '', '"fence":(%d+)}$')
+  if not fence then -- the record was lost
+    drop(token)
+    fence = hold(now_us, token, capacity, ttl, ttl, record)
   end
+  return {1, fence}
 end
 
--- Not below this server's clock, so that it rises also when the counter
--- expired or a failover lost it. %.0f, as tostring keeps 14 digits only.
--- A counter that makes no sense counts as none.
-local last = tonumber(value_of(fence_counter) or 0) or 0
-if not (last >= 0 and last < 2 ^ 53 - 1) then
-  last = 0
+if state == 1 then
+  return confirm()
 end
-local fence = string.format('%.0f', math.max(last + 1, now_us))
-local record = string.sub(ARGV[3], 1, -2)
-  .. string.format(',"since":%.0f,"fence":%s}', now_ms, fence)
 
--- The lock comes last: when a write before it fails, there is no lock.
-redis.call('SET', fence_counter, fence, 'PX', ARGV[4])
-redis.call('DEL', holders)
-redis.call('HSET', holders, token, record)
-redis.call('PEXPIRE', holders, ARGV[5])
-if not present then
-  redis.call('SET', lock, token, 'NX', 'PX', ttl)
+-- keep_place tells that the caller is there, and returns how many are before.
+local function keep_place()
+  local ahead = redis.call('ZRANK', queue, token)
+  note_waiter(token, {
+    seen = now, watches = ahead < watchers, capacity = capacity, ttl = ttl, wake = wake_list, record = record,
+  })
+  return ahead
 end
-return {1, fence}
+
+local in_line = redis.call('ZSCORE', queue, token)
+if in_line then
+  keep_place() -- before anybody is found to be silent
+end
+
+local kind, holder = occupancy(now)
+if kind == 'error' then
+  return holder
+end
+local present = kind == 'free' and '' or present_record(kind, holder)
+local theirs = capacity_of(present)
+if not theirs then
+  local _, first = head(now)
+  theirs = first and first.capacity
+end
+if theirs and theirs ~= capacity and (theirs > 1 or capacity > 1) then
+  leave_line(token)
+  return {3, theirs}
+end
+
+-- Nobody passes a line of others, and nobody needs to queue where there is
+-- none.
+if not head(now) and has_room(now, capacity) then
+  return {1, hold(now_us, token, capacity, ttl, ttl, record)}
+end
+
+if waits and not in_line then
+  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  redis.call('ZADD', queue, (last or 0) + 1, token)
+  keep_place()
+end
+serve(now_us)
+if owned(lock, token) == 1 then -- served, with the others or alone
+  return confirm()
+end
+
+kind, holder = occupancy(now)
+local left = redis.call('PTTL', lock)
+if kind == 'many' then
+  left = math.max(math.floor(redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')[2] - now), 0)
+end
+local ahead = waits and keep_place() or redis.call('ZCARD', queue)
+return {0, left, present_record(kind, holder), string.format('%.0f', now), ahead, ahead < watchers and 1 or 0}

@@ -11,15 +11,33 @@ local function value_of(key)
   return value
 end
 
+local function now_micros()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- lease_end returns when token's hold on a lock of many holders ends, ms, or
+-- false when it has none, or when the lock is something else.
+local function lease_end(lock, token)
+  local score = redis.pcall('ZSCORE', lock, token)
+  return type(score) == 'string' and tonumber(score)
+end
+
 -- owned says how the lock stands to token: 1 it is ours, 0 there is no lock,
 -- -1 it is another's (also where something that is no lock took its name).
 -- Its second result is the error of a key that could not be read.
+--
+-- A lock of one holder is a string, the token. A lock of many is a sorted set:
+-- token -> end of its lease by this server's clock, ms.
 local function owned(lock, token)
   local value, failure = value_of(lock)
-  if failure then
-    if string.find(failure.err, 'WRONGTYPE', 1, true) then
+  if failure and string.find(failure.err, 'WRONGTYPE', 1, true) then
+    local ends = lease_end(lock, token)
+    if not ends then
       return -1
     end
+    return ends > now_micros() / 1000 and 1 or 0
+  elseif failure then
     return nil, failure
   end
   if not value then
@@ -29,4 +47,17 @@ local function owned(lock, token)
     return 1
   end
   return -1
+end
+
+-- set_lease has token's hold on the lock, which it owns, end in ttl ms.
+local function set_lease(lock, token, ttl)
+  if not lease_end(lock, token) then
+    redis.call('PEXPIRE', lock, ttl)
+    return
+  end
+  local now = math.floor(now_micros() / 1000)
+  redis.call('ZADD', lock, 'XX', now + ttl, token)
+  -- The key lives as long as the last of them.
+  local last = redis.call('ZRANGE', lock, -1, -1, 'WITHSCORES')
+  redis.call('PEXPIRE', lock, math.max(last[2] - now, 1))
 end

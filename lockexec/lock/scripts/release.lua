@@ -1,16 +1,42 @@
--- Deletes the lock, if it is still ours, and our holder record in any case.
+-- Gives the lock back, if it is still ours, and passes it on to those who wait
+-- in the same moment: there is none at which it is free for somebody who just
+-- came. Leaves the line, if we are in it: a grant that came at the last moment
+-- is passed on, too.
 --
--- KEYS  1 lock   2 holder records
+-- KEYS  see line.lua
 -- ARGV  1 token
+--       2 keep the lock for so long, ms, before others may have it; 0 does not
+--       3 what the success marker is to hold, or '' for none
+--       4 ttl of the marker, ms
+--       5 1 if a try with this token may still be on its way, else 0: it is to
+--         find the token spent
 -- reply 1 released, 0 no lock, -1 another's
-local state, failure = owned(KEYS[1], ARGV[1])
+local token, keep = ARGV[1], tonumber(ARGV[2])
+if ARGV[5] == '1' then
+  redis.call('SET', wake_list, 'spent', 'PX', spent_ttl)
+end
+local state, failure = owned(lock, token)
 if failure then
   return failure
 end
 if state == 1 then
-  redis.call('DEL', KEYS[1])
+  if ARGV[3] ~= '' then
+    redis.call('SET', success, ARGV[3], 'PX', ARGV[4])
+  end
+  if keep > 0 then
+    set_lease(lock, token, keep)
+  else
+    drop(token)
+  end
 end
--- By pcall: a record that stays is matched by its token when read, and has a
--- TTL; it must not turn a release that was done into an error.
-redis.pcall('HDEL', KEYS[2], ARGV[1])
+-- By pcall: what stays of us is matched by its token when read, or falls
+-- silent, and has a TTL; it must not turn a release that was done into an
+-- error. The same holds for the line, which is served by whoever asks next.
+if keep == 0 then
+  redis.pcall('HDEL', holders, token)
+end
+pcall(function()
+  leave_line(token)
+  serve(now_micros())
+end)
 return state

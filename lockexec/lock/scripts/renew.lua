@@ -9,6 +9,6 @@ if failure then
   return failure
 end
 if state == 1 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  set_lease(KEYS[1], ARGV[1], tonumber(ARGV[2]))
 end
 return state

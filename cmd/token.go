@@ -1,0 +1,258 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/connect"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// The commands of those who can't put their work into one command, like the
+// steps of a CI job: they hold the lock by its token alone, and have to renew
+// it themselves.
+
+// tokenExample is the whole of it.
+//
+//nolint:gosec // no token, only the word
+const tokenExample = `  token=$(redlockrun acquire deploy --wait 5m --ttl 10m) || exit
+  trap 'redlockrun release deploy --token "$token"' EXIT
+  ./step-one && redlockrun renew deploy --token "$token" --ttl 10m && ./step-two`
+
+// acquired is what acquire prints with --json.
+type acquired struct {
+	Key       string    `json:"key"` // the full name of the lock
+	Token     string    `json:"token"`
+	Fence     int64     `json:"fence"`
+	ExpiresAt time.Time `json:"expires_at"` // by this machine's clock, at the earliest
+}
+
+func (p *program) newAcquireCommand(out *output) *cobra.Command {
+	opts := &lockOptions{output: out}
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "acquire KEY",
+		Short: "Take a lock, and print its token",
+		Long: `Take the lock of KEY and print the token that renew and release want. Nobody
+renews the lock then: it is gone when its --ttl is over. Where you can, let
+redlockrun run a command under the lock instead: it renews, releases, and stops
+the command when the lock is lost.
+
+EXIT STATUS
+  0 when the lock was taken. 75: busy. 69: Redis is unavailable.`,
+		Example: tokenExample,
+		Args:    oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runAcquire(cmd, opts, args[0], asJSON)
+		},
+	}
+	opts.addFlags(cmd.Flags())
+	opts.addPlaceFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: key, token, fence, expires_at")
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, asJSON bool) error {
+	from, wrong, err := p.load(cmd)
+	if err != nil {
+		return err
+	}
+	name := opts.name(key, from, p.environ, wrong)
+	target := opts.check(from, p.environ, wrong)
+	if err := wrong.orNil(); err != nil {
+		return err
+	}
+	ctx, stop := stoppable()
+	defer stop()
+	client, err := open(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	line := newWaitingLine(os.Stderr, opts.output.logger(), opts.progress, opts.output.format == jsonFormat || opts.output.quiet)
+	holder := lock.NewHolder(opts.label, "acquire")
+	holder.PID = os.Getppid() // who will have the token
+	lease, err := lock.New(client).Acquire(ctx, lock.Request{
+		Name: name, TTL: opts.ttl, Capacity: opts.capacity(), Wait: opts.wait, OnWait: line.update,
+		ConnectTimeout: opts.redis.connectTimeout, Holder: holder,
+	})
+	line.end()
+	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
+		return &byTokenError{&busyError{held, opts.conflictCode, opts.wait}}
+	}
+	if err != nil {
+		return &byTokenError{err}
+	}
+	if asJSON {
+		err = json.NewEncoder(p.stdout).Encode(acquired{
+			Key: name, Token: lease.Token(), Fence: lease.Fence(),
+			ExpiresAt: time.Now().Add(lease.SafeEnd().Until(lock.Now())).UTC().Truncate(time.Millisecond),
+		})
+	} else {
+		_, err = fmt.Fprintln(p.stdout, lease.Token())
+	}
+	if err != nil { // nobody has the token
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), opts.redis.connectTimeout)
+		defer cancel()
+		return errors.Join(err, lease.Release(ctx))
+	}
+	return nil
+}
+
+// tokenOptions are the settings of what is done by token.
+type tokenOptions struct {
+	lockOptions
+	token string
+}
+
+func (o *tokenOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.token, "token", "", "`TOKEN` that acquire printed (required)")
+	o.addPrefixFlag(cmd.Flags())
+}
+
+func (p *program) newRenewCommand(out *output) *cobra.Command {
+	opts := &tokenOptions{lockOptions: lockOptions{output: out, slots: 1}}
+	cmd := &cobra.Command{
+		Use:   "renew KEY --token TOKEN",
+		Short: "Start the lease of a lock anew",
+		Long: `Keep the lock of KEY for another --ttl, if it is still held with that token. A
+lock that is gone stays gone, as another may have had it meanwhile: stop what
+you do under it.
+
+EXIT STATUS
+  0 when it was renewed. 79: it is not held with that token. 69: Redis is
+  unavailable; the lock may still be held, until its ttl is over.`,
+		Example: tokenExample,
+		Args:    oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
+				return lease.RenewWithin(ctx)
+			})
+		},
+	}
+	opts.addFlags(cmd)
+	opts.addTTLFlag(cmd.Flags())
+	opts.addPlaceFlags(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+func (p *program) newReleaseCommand(out *output) *cobra.Command {
+	opts := &tokenOptions{lockOptions: lockOptions{output: out, slots: 1, ttl: lock.DefaultTTL}}
+	cmd := &cobra.Command{
+		Use:   "release KEY --token TOKEN",
+		Short: "Give back a lock",
+		Long: `Release the lock of KEY, if it is still held with that token, and pass it on to
+whoever waits for it.
+
+EXIT STATUS
+  0 when it was released. 79: it is not held with that token. 69: Redis is
+  unavailable; the lock is gone when its ttl is over.`,
+		Example: tokenExample,
+		Args:    oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
+				return lease.Release(ctx)
+			})
+		},
+	}
+	opts.addFlags(cmd)
+	opts.addPlaceFlags(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+// byToken does something with a lock that another process has taken.
+func (p *program) byToken(
+	cmd *cobra.Command, opts *tokenOptions, key string, do func(context.Context, *lock.Lease) error,
+) error {
+	from, wrong, err := p.load(cmd)
+	if err != nil {
+		return err
+	}
+	name, _ := opts.fullName(key, from, wrong)
+	switch _, given := from["token"]; {
+	case !given:
+		wrong.add(from.of("token"), "is required: it is what acquire printed")
+	case opts.token == "":
+		wrong.add(from.of("token"), "is empty: is a variable of your shell empty?")
+	}
+	target := opts.check(from, p.environ, wrong)
+	if err := wrong.orNil(); err != nil {
+		return err
+	}
+	ctx, stop := stoppable()
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, opts.redis.connectTimeout, errNoAnswer)
+	defer cancel()
+	client, err := open(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = do(ctx, lock.New(client).Resume(name, opts.token, opts.ttl))
+	if lost := (*lock.LostError)(nil); errors.As(err, &lost) {
+		return &notOursError{lost}
+	}
+	if err != nil {
+		return &byTokenError{err}
+	}
+	return nil
+}
+
+var errNoAnswer = fmt.Errorf("%w: no answer within --connect-timeout", lockexec.ErrUnavailable)
+
+// notOursError is a lock that a token does not hold.
+type notOursError struct{ lost *lock.LostError }
+
+func (e *notOursError) Error() string {
+	return fmt.Sprintf("%s is not held with this token: %s", e.lost.Name, e.lost.Reason)
+}
+
+// oneKey is the Args of a command with a key.
+func oneKey(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return usageErrorf("%s needs a key, as in\n  %s client_123", cmd.CommandPath(), cmd.CommandPath())
+	case 1:
+		return nil
+	default:
+		return usageErrorf("%s takes one key, but got %q too", cmd.CommandPath(), args[1])
+	}
+}
+
+// stoppable returns a context that ends with the first signal that asks to
+// stop, as its cause.
+func stoppable() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, proc.DeadlySignals()...)
+	go func() {
+		for sig := range signals {
+			if number, ok := sig.(syscall.Signal); ok && proc.StopSignal(sig) {
+				cancel(&lockexec.InterruptedError{Signal: number})
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// open returns a client of the place, where something listens.
+func open(ctx context.Context, target connect.Target) (*redis.Client, error) {
+	if err := target.Start(ctx); err != nil {
+		return nil, err
+	}
+	return target.Client()
+}

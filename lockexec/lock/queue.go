@@ -1,0 +1,150 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// How a waiter gets the lock is told in scripts/line.lua and docs/waiting.md.
+// On this side of the connection it is simple: whoever waits asks for the lock
+// by the same script as everybody, again and again: when it is woken, when the
+// lock would expire, and every ten seconds or, near the head of the line, every
+// second. Being woken is only a reason to ask at once, so that nothing depends
+// on it: not on the list, nor on the connection that blocks on it.
+
+// Waiting is how things stand for one who waits.
+type Waiting struct {
+	Name    string
+	Holder  *Holder // as in HeldError
+	HeldFor time.Duration
+
+	// Remaining is the time until the lock expires unless it is renewed, or
+	// NoExpiry: then it is none, and may be held for good.
+	Remaining time.Duration
+
+	Ahead  int           // who wait before this one
+	Waited time.Duration // so far
+	Left   time.Duration // until the wait is given up; Forever if never
+}
+
+// The times between two questions of a waiter.
+const (
+	watchInterval  = time.Second
+	waiterInterval = 10 * time.Second
+)
+
+// wait waits in line. Whatever it returns but the lease, it has left the line.
+func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
+	l := a.lease.locker
+	start := l.now()
+	var listener *listener
+	defer func() { listener.close() }()
+	for {
+		reply, err := a.ask(ctx)
+		if err != nil || reply.acquired || reply.done || reply.spent || reply.capacity != nil {
+			return a.end(ctx, reply, err)
+		}
+		a.inLine = true // and may be granted the lock any time
+		waited := l.now().Until(start)
+		left := Forever
+		if a.req.Wait != Forever {
+			if left = a.req.Wait - waited; left <= 0 {
+				return a.end(ctx, reply, nil)
+			}
+		}
+		if a.req.OnWait != nil {
+			a.req.OnWait(Waiting{
+				Name: a.req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining,
+				Ahead: reply.ahead, Waited: waited, Left: left,
+			})
+		}
+		if listener == nil {
+			//nolint:contextcheck // it ends by being closed, in every case
+			listener = listen(l.listen(), wakeKey(a.req.Name, a.lease.token))
+		}
+		select {
+		case <-listener.woken:
+		case <-time.After(nextQuestion(reply, left)):
+		case <-ctx.Done():
+			return a.end(ctx, reply, context.Cause(ctx))
+		}
+	}
+}
+
+// nextQuestion returns the time until a waiter who is not woken asks again.
+func nextQuestion(reply acquireReply, left time.Duration) time.Duration {
+	next := waiterInterval
+	if reply.watch {
+		next = watchInterval
+		if reply.remaining != NoExpiry {
+			// The moment at which the lock would be free; the server deletes
+			// what expires when it is looked at.
+			next = min(next, reply.remaining+time.Millisecond)
+		}
+	}
+	if left != Forever {
+		next = min(next, left)
+	}
+	return next
+}
+
+// listener blocks on a waiter's list, on a connection of its own.
+type listener struct {
+	client *redis.Client
+	woken  chan struct{}
+	done   chan struct{}
+}
+
+// blockFor bounds one BLPOP: a connection that is dead without a sign is
+// given up after a little more.
+const blockFor = 60 * time.Second
+
+func listen(client *redis.Client, list string) *listener {
+	l := &listener{client: client, woken: make(chan struct{}, 1), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-l.done
+		cancel()
+	}()
+	go func() {
+		for retry := (backoff{most: 2 * time.Second}); ctx.Err() == nil; {
+			err := client.BLPop(ctx, blockFor, list).Err()
+			switch {
+			case err == nil:
+				retry.tries = 0
+				select {
+				case l.woken <- struct{}{}:
+				default:
+				}
+			case errors.Is(err, redis.Nil): // nothing came
+				retry.tries = 0
+			default:
+				retry.sleep(ctx, time.Hour)
+			}
+		}
+	}()
+	return l
+}
+
+// close ends the listener. Cancelling a context does not end a read of the
+// client; closing its connection does.
+func (l *listener) close() {
+	if l == nil {
+		return
+	}
+	close(l.done)
+	_ = l.client.Close()
+}
+
+// newListener returns a client with the way and the credentials of another,
+// and one connection.
+func newListener(client *redis.Client) *redis.Client {
+	opts := *client.Options()
+	opts.PoolSize = 1
+	opts.MaxActiveConns = 0
+	opts.MinIdleConns = 0
+	return NewClient(&opts)
+}

@@ -1,0 +1,194 @@
+-- Shared by acquire.lua and release.lua: the line of those who wait, and how
+-- the lock passes to them. These scripts have their first KEYS in common:
+--
+-- KEYS  1 lock   2 fence counter   3 holder records   4 queue   5 waiters
+--       6 the list to wake us by   7 success marker, where there is one
+--
+-- The queue has token -> number of arrival. The waiters have token ->
+-- "SEEN WATCHES CAPACITY TTL WAKE RECORD": when it last asked (ms), whether it
+-- asks every second (1) or every ten (0), what it wants and for how long, the
+-- list that it listens to, and its holder record. All times are this server's.
+--
+-- A capacity is how many may hold the lock: 1 is one alone, 0 is any number of
+-- those who share, N is at most N of those who say the same N.
+local lock, fence_counter, holders, queue, waiters, wake_list, success =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+
+local grant_ttl = 2000      -- to take what was granted, ms: then it passes on
+local watchers = 4          -- so many at the head of the line ask every second
+local silent_watcher = 5000 -- not heard of for so long, one is gone, ms
+local silent_waiter = 25000
+local line_ttl = 120000     -- of the line, beyond the last word of anybody in it
+local wake_ttl = 30000
+local spent_ttl = 120000    -- for a try that is on its way to arrive
+local hour = 3600000
+
+-- occupancy says what the lock is: 'free', 'one' holder (whose token is the
+-- second result), 'many' (their number is), or an error (the second result).
+-- It takes out those whose lease has ended.
+local function occupancy(now)
+  local value, failure = value_of(lock)
+  if value then
+    return 'one', value
+  elseif not failure then
+    return 'free', 0
+  elseif not string.find(failure.err, 'WRONGTYPE', 1, true) then
+    return 'error', failure
+  end
+  local ended = redis.pcall('ZRANGEBYSCORE', lock, '-inf', now)
+  if ended.err then
+    return 'error', failure -- no sorted set either: no lock at all
+  end
+  for _, token in ipairs(ended) do
+    redis.call('ZREM', lock, token)
+    redis.call('HDEL', holders, token)
+  end
+  local n = redis.call('ZCARD', lock)
+  if n == 0 then
+    return 'free', 0
+  end
+  return 'many', n
+end
+
+-- capacity_of returns the capacity that a holder record tells, or false.
+local function capacity_of(record)
+  local n = type(record) == 'string' and string.match(record, '"slots":(%d+)')
+  return n and tonumber(n)
+end
+
+-- present_record returns the record of a holder of the lock, or ''.
+local function present_record(kind, token)
+  if kind == 'many' then
+    token = redis.call('ZRANGE', lock, 0, 0)[1]
+  end
+  local record = redis.pcall('HGET', holders, token)
+  return type(record) == 'string' and record or ''
+end
+
+-- has_room says whether one more with that capacity can hold the lock.
+local function has_room(now, capacity)
+  local kind, n = occupancy(now)
+  if kind == 'free' then
+    return true
+  elseif kind ~= 'many' or capacity == 1 then
+    return false
+  end
+  local theirs = capacity_of(present_record(kind)) or capacity
+  return theirs == capacity and (capacity == 0 or n < capacity)
+end
+
+-- hold makes token a holder for ttl ms, and returns its fencing number. The
+-- lock comes last: when a write before it fails, there is no lock.
+local function hold(now_us, token, capacity, ttl, lease, record)
+  local now = math.floor(now_us / 1000)
+  -- The fence is not below this server's clock, so that it rises also when the
+  -- counter expired or a failover lost it. %.0f, as tostring keeps 14 digits
+  -- only. A counter that makes no sense counts as none.
+  local last = tonumber(value_of(fence_counter) or 0) or 0
+  if not (last >= 0 and last < 2 ^ 53 - 1) then
+    last = 0
+  end
+  local fence = string.format('%.0f', math.max(last + 1, now_us))
+  redis.call('SET', fence_counter, fence, 'PX', math.max(hour, 10 * lease))
+  if capacity == 1 or redis.call('EXISTS', lock) == 0 then
+    redis.call('DEL', holders) -- of those who died
+  end
+  redis.call('HSET', holders, token,
+    string.sub(record, 1, -2) .. string.format(',"since":%.0f,"fence":%s}', now, fence))
+  redis.call('PEXPIRE', holders, math.max(4 * hour, 10 * lease))
+  if capacity == 1 then
+    redis.call('SET', lock, token, 'NX', 'PX', ttl)
+  else
+    redis.call('ZADD', lock, now + ttl, token)
+    set_lease(lock, token, ttl)
+  end
+  return fence
+end
+
+-- drop takes the lock from token, which owns it.
+local function drop(token)
+  if lease_end(lock, token) then
+    redis.call('ZREM', lock, token)
+  else
+    redis.call('DEL', lock)
+  end
+end
+
+local function leave_line(token)
+  redis.call('ZREM', queue, token)
+  redis.call('HDEL', waiters, token)
+end
+
+-- waiter returns the entry of one who waits, or nil.
+local function waiter(token)
+  local entry = redis.call('HGET', waiters, token)
+  if not entry then
+    return nil
+  end
+  local seen, watches, capacity, ttl, wake, record =
+    string.match(entry, '^(%d+) (%d) (%d+) (%d+) (%S+) (.*)$')
+  return {
+    seen = tonumber(seen), watches = watches == '1', capacity = tonumber(capacity), ttl = tonumber(ttl),
+    wake = wake, record = record,
+  }
+end
+
+local function note_waiter(token, w)
+  redis.call('HSET', waiters, token, string.format('%.0f %s %.0f %.0f %s %s',
+    w.seen, w.watches and '1' or '0', w.capacity, w.ttl, w.wake, w.record))
+  redis.call('PEXPIRE', waiters, line_ttl)
+  redis.call('PEXPIRE', queue, line_ttl)
+end
+
+-- wake tells a waiter to ask. By pcall, as the list is not among the KEYS: it
+-- is a hint only, and without it the waiter asks a little later.
+local function wake(w)
+  if type(redis.pcall('RPUSH', w.wake, '1')) == 'number' then
+    redis.pcall('PEXPIRE', w.wake, wake_ttl)
+  end
+end
+
+-- head returns the first in line who still waits. Those before who were not
+-- heard of for too long are taken out, all in one go: they queue anew, at the
+-- end, if they come back.
+local function head(now)
+  while true do
+    local token = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not token then
+      return nil
+    end
+    local w = waiter(token)
+    if w and now - w.seen <= (w.watches and silent_watcher or silent_waiter) then
+      return token, w
+    end
+    leave_line(token)
+  end
+end
+
+-- serve grants the lock to the first in line, and to those behind for whom
+-- there is room as well. A grant is the lock itself, for a short time: who was
+-- granted it and died, or can't be reached, loses it to the next.
+--
+-- Those who come to the front of the line are told to watch from now on: so a
+-- lock that becomes free without a release is found by the next one within a
+-- second, also if some of them are dead.
+local function serve(now_us)
+  local now = math.floor(now_us / 1000)
+  while true do
+    local token, w = head(now)
+    if not token or not has_room(now, w.capacity) then
+      break
+    end
+    leave_line(token)
+    hold(now_us, token, w.capacity, grant_ttl, w.ttl, w.record)
+    wake(w)
+  end
+  for _, token in ipairs(redis.call('ZRANGE', queue, 0, watchers - 1)) do
+    local w = waiter(token)
+    if w and not w.watches then
+      w.watches, w.seen = true, now
+      note_waiter(token, w)
+      wake(w)
+    end
+  end
+end
