@@ -59,6 +59,7 @@ func forEachPlace(t *testing.T, test func(t *testing.T, client, admin *redis.Cli
 	}
 	for name, start := range places {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if testing.Short() && name != "embedded" {
 				t.Skip("needs redis-server")
 			}

@@ -604,3 +604,109 @@ func TestATryThatComesTooLateFindsItsTokenSpent(t *testing.T) {
 		release(t, acquire(t, client))
 	})
 }
+
+// The answer that says "it is yours" is lost: the next question says it again.
+func TestTheReplyToAGrantIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	for name, then := range map[string]faultproxy.Action{"cut": faultproxy.ThenCut, "hang": faultproxy.ThenHang} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			proxy := faultproxy.New(t, s.Addr())
+			client := newClient(t, &redis.Options{Addr: s.Addr()})
+			holder := acquire(t, client)
+			l := newLine(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
+			req := waitRequest()
+			req.ConnectTimeout = 2 * time.Second
+			l.join(0, req)
+			proxy.DropReply(faultproxy.Command("eval"), then)
+			release(t, holder)
+			l.order()
+		})
+	}
+}
+
+// What is known of the line is lost, and the lock stays: all queue anew.
+func TestTheLineIsLostAndTheLockIsNot(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+		holder := acquire(t, client)
+		l := newLine(t, client)
+		for i := range 5 {
+			l.join(i, waitRequest())
+		}
+		admin.Del(t.Context(), "redlockrun:queue:{"+name+"}", "redlockrun:waiters:{"+name+"}")
+		release(t, holder)
+		if got := l.order(); len(got) != 5 {
+			t.Errorf("served: %v", got)
+		}
+	})
+}
+
+// The server stands still for longer than a grant lasts.
+func TestTheServerPausesDuringAHandOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	client := newClient(t, &redis.Options{Addr: s.Addr()})
+	holder := acquire(t, client)
+	l := newLine(t, client)
+	for i := range 5 {
+		l.join(i, waitRequest())
+	}
+	go func() { _ = holder.Release(t.Context()) }()
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second) // longer than a grant: this is what is tested
+	if err := s.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.order(); len(got) != 5 {
+		t.Errorf("served: %v", got)
+	}
+}
+
+// Redis is away for less than the connect time-out: nobody gives up, and those
+// who wait have kept their places.
+func TestAnOutageWhileWaiting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	client := newClient(t, &redis.Options{Addr: s.Addr()})
+	holder := acquire(t, client)
+	l := newLine(t, newClient(t, &redis.Options{Addr: proxy.Addr()}))
+	req := waitRequest()
+	req.ConnectTimeout = patience
+	for i := range 5 {
+		l.join(i, req)
+	}
+	proxy.Refuse()
+	time.Sleep(2500 * time.Millisecond) // so that each of them has asked
+	proxy.Pass()
+	release(t, holder)
+	if got := l.order(); !slices.Equal(got, numbers(5)) {
+		t.Errorf("served in the order %v", got)
+	}
+
+	// A longer one ends the wait as what it is.
+	holder = acquire(t, client)
+	ended := make(chan error)
+	inLine := make(chan struct{}, 100)
+	go func() {
+		req := waitRequest()
+		req.ConnectTimeout = 300 * time.Millisecond
+		req.OnWait = func(lock.Waiting) { inLine <- struct{}{} }
+		_, err := lock.New(newClient(t, &redis.Options{Addr: proxy.Addr()})).Acquire(t.Context(), req)
+		ended <- err
+	}()
+	<-inLine
+	proxy.Refuse()
+	if err := <-ended; !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	release(t, holder)
+}
