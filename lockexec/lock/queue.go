@@ -65,11 +65,8 @@ func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
 			//nolint:contextcheck // it ends by being closed, in every case
 			listener = listen(l.listen(), wakeKey(a.req.Name, a.lease.token))
 		}
-		select {
-		case <-listener.woken:
-		case <-time.After(nextQuestion(reply, left)):
-		case <-ctx.Done():
-			return a.end(ctx, reply, context.Cause(ctx))
+		if err := listener.await(ctx, reply, left); err != nil {
+			return a.end(ctx, reply, err)
 		}
 	}
 }
@@ -94,8 +91,28 @@ func nextQuestion(reply acquireReply, left time.Duration) time.Duration {
 // listener blocks on a waiter's list, on a connection of its own.
 type listener struct {
 	client *redis.Client
-	woken  chan struct{}
+	ask    chan struct{} // it is time to ask
+	watch  chan struct{} // ask every second from now on
 	done   chan struct{}
+}
+
+// await returns when it is time to ask again after that reply, or with the
+// cause of ctx. To be told to watch is no reason to ask at once: it comes with
+// every hand-off, to somebody who has nothing to do with it.
+func (l *listener) await(ctx context.Context, reply acquireReply, left time.Duration) error {
+	since := time.Now()
+	for {
+		select {
+		case <-l.ask:
+			return nil
+		case <-l.watch:
+			reply.watch = true
+		case <-time.After(nextQuestion(reply, left) - time.Since(since)):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // blockFor bounds one BLPOP: a connection that is dead without a sign is
@@ -103,7 +120,7 @@ type listener struct {
 const blockFor = 60 * time.Second
 
 func listen(client *redis.Client, list string) *listener {
-	l := &listener{client: client, woken: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &listener{client: client, ask: make(chan struct{}, 1), watch: make(chan struct{}, 1), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-l.done
@@ -111,12 +128,16 @@ func listen(client *redis.Client, list string) *listener {
 	}()
 	go func() {
 		for retry := (backoff{most: 2 * time.Second}); ctx.Err() == nil; {
-			err := client.BLPop(ctx, blockFor, list).Err()
+			popped, err := client.BLPop(ctx, blockFor, list).Result()
 			switch {
 			case err == nil:
 				retry.tries = 0
+				word := l.ask
+				if len(popped) == 2 && popped[1] == "watch" {
+					word = l.watch
+				}
 				select {
-				case l.woken <- struct{}{}:
+				case word <- struct{}{}:
 				default:
 				}
 			case errors.Is(err, redis.Nil): // nothing came

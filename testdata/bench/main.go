@@ -1,6 +1,6 @@
 // Bench times whole processes, from start to exit, side by side:
 //
-//	go run ./testdata/bench [-n ROUNDS]
+//	go run ./testdata/bench [-n ROUNDS] [-handoff]
 //
 // Each round runs every candidate once, in a changing order, so that what else
 // the machine does falls on all of them alike. The table has medians, and the
@@ -32,14 +32,21 @@ type candidate struct {
 }
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "job" { // what the hand-offs run
+		if err := job(os.Args[2], os.Args[3]); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	rounds := flag.Int("n", 200, "rounds")
+	waiting := flag.Bool("handoff", false, "time hand-offs as well, against flock and etcdctl where they are installed")
 	flag.Parse()
-	if err := run(*rounds); err != nil {
+	if err := bench(*rounds, *waiting); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(rounds int) error {
+func bench(rounds int, waiting bool) error {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
@@ -80,7 +87,10 @@ func run(rounds int) error {
 		fmt.Printf("%-20s %8.2fms %8.2fms %8.2f %8.2f\n", c.name, millis(median(c.wall)), millis(median(c.cpu)),
 			median(ratios(c.wall, candidates[0].wall)), median(ratios(c.cpu, candidates[0].cpu)))
 	}
-	return reportMemory(filepath.Join(dir, "redlockrun"), server.URL())
+	if err := reportMemory(filepath.Join(dir, "redlockrun"), server.URL()); err != nil || !waiting {
+		return err
+	}
+	return handOffs(dir, server)
 }
 
 func (c *candidate) time() error {

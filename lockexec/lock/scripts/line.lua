@@ -140,10 +140,11 @@ local function note_waiter(token, w)
   redis.call('PEXPIRE', queue, line_ttl)
 end
 
--- wake tells a waiter to ask. By pcall, as the list is not among the KEYS: it
--- is a hint only, and without it the waiter asks a little later.
-local function wake(w)
-  if type(redis.pcall('RPUSH', w.wake, '1')) == 'number' then
+-- wake tells a waiter to 'ask' now, or to 'watch': to ask every second. By
+-- pcall, as the list is not among the KEYS: it is a hint only, and without it
+-- the waiter asks a little later.
+local function wake(w, word)
+  if type(redis.pcall('RPUSH', w.wake, word)) == 'number' then
     redis.pcall('PEXPIRE', w.wake, wake_ttl)
   end
 end
@@ -181,14 +182,14 @@ local function serve(now_us)
     end
     leave_line(token)
     hold(now_us, token, w.capacity, grant_ttl, w.ttl, w.record)
-    wake(w)
+    wake(w, 'ask')
   end
   for _, token in ipairs(redis.call('ZRANGE', queue, 0, watchers - 1)) do
     local w = waiter(token)
     if w and not w.watches then
       w.watches, w.seen = true, now
       note_waiter(token, w)
-      wake(w)
+      wake(w, 'watch')
     end
   end
 end
