@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -39,7 +38,7 @@ func newVoice(settings guard.VoiceSettings) guard.Voice {
 // that is redrawn every second, elsewhere by a message at first and then every
 // minute. It is safe for concurrent use.
 type waitingLine struct {
-	to      io.Writer
+	to      *os.File
 	log     *slog.Logger
 	redrawn bool
 	silent  bool
@@ -121,7 +120,30 @@ func (l *waitingLine) draw() {
 	if w.Left != lock.Forever {
 		w.Left = max(0, w.Left-passed)
 	}
-	fmt.Fprint(l.to, "\r\x1b[K"+waitingText(w))
+	fmt.Fprint(l.to, "\r\x1b[K"+waitingLineText(w, columns(l.to)))
+}
+
+// waitingLineText is the text for one line of a terminal, whose last column it
+// leaves free: a line that wraps can't be redrawn. Where there is no room for
+// all, what the holder runs goes first, then who it is.
+func waitingLineText(w lock.Waiting, columns int) string {
+	if columns < 2 {
+		columns = 80
+	}
+	text := []rune(waitingText(w))
+	if w.Holder != nil && len(text) >= columns {
+		holder := *w.Holder
+		holder.Command = ""
+		w.Holder = &holder
+		text = []rune(waitingText(w))
+	}
+	if len(text) >= columns {
+		text = []rune("waiting for " + w.Name + waitingPlace(w))
+	}
+	if len(text) >= columns {
+		text = append(text[:columns-2], '…')
+	}
+	return string(text)
 }
 
 // end erases the line.
@@ -151,13 +173,19 @@ func waitingText(w lock.Waiting) string {
 	default:
 		b.WriteString(": held by a program that leaves no record")
 	}
+	return b.String() + waitingPlace(w)
+}
+
+// waitingPlace is what of it is about the one who waits.
+func waitingPlace(w lock.Waiting) string {
+	text := ""
 	if w.Ahead > 0 {
-		fmt.Fprintf(&b, "; %d ahead of you", w.Ahead)
+		text = fmt.Sprintf("; %d ahead of you", w.Ahead)
 	}
 	if w.Left != lock.Forever {
-		fmt.Fprintf(&b, "; giving up in %s", seconds(w.Left))
+		text += "; giving up in " + seconds(w.Left)
 	}
-	return b.String()
+	return text
 }
 
 func waitingAttrs(w lock.Waiting) []any {

@@ -391,6 +391,9 @@ func TestTheWaitingLine(t *testing.T) {
 	server := terminalServer(t)
 	admin := server.Client(t)
 	s := startShell(t, server)
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 24, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
 	admin.Set(t.Context(), "lock:report:k", "foreign", time.Minute)
 	s.types("redlockrun --key k --wait 10m -- echo it runs")
 	s.expect(`waiting for lock:report:k: held by a program that leaves no record; giving up in 9m5\ds`)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -65,6 +66,9 @@ EXIT STATUS
 }
 
 func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, asJSON bool) error {
+	if p.stdout == os.Stdout && wasClosed(os.Stdout) {
+		return usageErrorf("standard output is closed: nobody would have the token")
+	}
 	from, wrong, err := p.load(cmd)
 	if err != nil {
 		return err
@@ -238,10 +242,10 @@ func oneKey(cmd *cobra.Command, args []string) error {
 func stoppable() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, proc.DeadlySignals()...)
+	signal.Notify(signals, slices.DeleteFunc(proc.DeadlySignals(), func(sig os.Signal) bool { return !proc.StopSignal(sig) })...)
 	go func() {
 		for sig := range signals {
-			if number, ok := sig.(syscall.Signal); ok && proc.StopSignal(sig) {
+			if number, ok := sig.(syscall.Signal); ok {
 				cancel(&lockexec.InterruptedError{Signal: number})
 			}
 		}

@@ -139,11 +139,15 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// RenewWithin renews the lease, trying until ctx is done while the server
+// RenewWithin renews the lease and its record, trying until ctx is done while the server
 // can't be reached, or refuses for a reason that may pass.
 func (l *Lease) RenewWithin(ctx context.Context) error {
 	for retry := (backoff{most: lastBackoff}); ; {
 		err := l.Renew(ctx)
+		if err == nil {
+			l.refresh(ctx, slog.New(slog.DiscardHandler))
+			return nil
+		}
 		failure, _ := errors.AsType[*ServerError](err)
 		if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, l.ttl) {
 			return err

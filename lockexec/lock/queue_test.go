@@ -710,3 +710,160 @@ func TestAnOutageWhileWaiting(t *testing.T) {
 	}
 	release(t, holder)
 }
+
+// A sorted set that is somebody's data is no lock: nothing is done to it.
+func TestForeignSortedSetsAreLeftAlone(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+		for what, prepare := range map[string]func(){
+			"without a ttl": func() {
+				admin.ZAdd(t.Context(), name, redis.Z{Score: 5, Member: "0b0b0b0b-0b0b-4b0b-8b0b-0b0b0b0b0b0b"}, redis.Z{Score: 1e15, Member: "b"})
+			},
+			"with a ttl": func() {
+				admin.ZAdd(t.Context(), name, redis.Z{Score: 5, Member: "alice"}, redis.Z{Score: 1e15, Member: "bob"})
+				admin.PExpire(t.Context(), name, time.Hour)
+			},
+		} {
+			prepare()
+			for _, capacity := range []lock.Capacity{lock.Exclusive, lock.Shared, 3} {
+				req := request()
+				req.Capacity = capacity
+				_, err := lock.New(client).Acquire(t.Context(), req)
+				if failure := (*lock.ServerError)(nil); !errors.As(err, &failure) || failure.Fault != lock.FaultWrongType {
+					t.Errorf("%s, %v: got %v", what, capacity, err)
+				}
+			}
+			if n := admin.ZCard(t.Context(), name).Val(); n != 2 {
+				t.Errorf("%s: %d members are left", what, n)
+			}
+			admin.Del(t.Context(), name)
+		}
+	})
+}
+
+// A key may have blanks and a tag of its own: its waiters are woken as others.
+func TestWaitersOfAnyKeyAreWoken(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+		for _, key := range []string{"my key", "a {tag} b", "100% %d"} {
+			full, err := lock.Name("lock:report:", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := waitRequest()
+			req.Name = full
+			req.Holder.Label = ` "slots":5 %d}`
+			holder, err := lock.New(client).Acquire(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := newLine(t, client)
+			for i := range 6 {
+				l.join(i, req)
+			}
+			start := time.Now()
+			release(t, holder)
+			if got := l.order(); !slices.Equal(got, numbers(6)) {
+				t.Errorf("%q: served in the order %v", key, got)
+			}
+			if took := time.Since(start); took > 5*time.Second { // nobody woken: 6 s at least
+				t.Errorf("%q: nobody was woken: %v", key, took)
+			}
+		}
+	})
+}
+
+// Without the right to block nobody is ever woken: those who watch don't need
+// it, and nobody waits for ever.
+func TestWaitersWhoAreNeverWokenAreServed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t, redistest.WithACL(strings.ReplaceAll(aclUser, " +blpop", "")))
+	client := newClient(t, &redis.Options{Addr: s.Addr(), Username: "locker", Password: "pw-locker"})
+	holder := acquire(t, client)
+	l := newLine(t, client)
+	for i := range 7 {
+		l.join(i, waitRequest())
+	}
+	release(t, holder)
+	if got := l.order(); len(got) != 7 || !slices.Equal(got[:4], numbers(4)) {
+		t.Errorf("served in the order %v", got)
+	}
+}
+
+// While the server is away nobody can ask, and nobody loses its place.
+func TestAPauseOfTheServerKeepsTheOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	client := newClient(t, &redis.Options{Addr: s.Addr()})
+	holder := acquire(t, client)
+	l := newLine(t, client)
+	req := waitRequest()
+	req.ConnectTimeout = patience
+	for i := range 5 {
+		l.join(i, req)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(7 * time.Second) // longer than a watcher may be silent
+	if err := s.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	for { // the line is back, or about to be
+		if err := holder.Renew(t.Context()); err == nil {
+			break
+		}
+	}
+	release(t, holder)
+	if got := l.order(); !slices.Equal(got, numbers(5)) {
+		t.Errorf("served in the order %v", got)
+	}
+}
+
+// Who does not know what the others share, shares nothing with them.
+func TestHoldersWithoutARecordShareWithNobody(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+		req := request()
+		req.Capacity = 2
+		if _, err := lock.New(client).Acquire(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		admin.Del(t.Context(), "redlockrun:holders:{"+name+"}")
+		for _, capacity := range []lock.Capacity{2, 5, lock.Shared, lock.Exclusive} {
+			req.Capacity = capacity
+			if _, err := lock.New(client).Acquire(t.Context(), req); !errors.Is(err, lock.ErrLocked) {
+				t.Errorf("%v: got %v", capacity, err)
+			}
+		}
+	})
+}
+
+func TestARenewalDoesNotChangeALockThatIsKept(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+		for _, capacity := range []lock.Capacity{lock.Exclusive, 2} {
+			req := request()
+			req.Capacity = capacity
+			lease, err := lock.New(client).Acquire(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.KeepFor(time.Hour)
+			release(t, lease)
+			if err := lease.Renew(t.Context()); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("%v: got %v", capacity, err)
+			}
+			if left := admin.PTTL(t.Context(), name).Val(); left < 50*time.Minute {
+				t.Errorf("%v: %v left", capacity, left)
+			}
+			if capacity == lock.Exclusive {
+				_, err = lock.New(client).Acquire(t.Context(), request())
+				if held := (*lock.HeldError)(nil); !errors.As(err, &held) || held.Holder == nil {
+					t.Errorf("who kept it is not known: %v", err)
+				}
+			}
+			admin.Del(t.Context(), name)
+		}
+	})
+}

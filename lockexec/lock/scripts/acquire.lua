@@ -67,14 +67,15 @@ end
 local function keep_place()
   local ahead = redis.call('ZRANK', queue, token)
   note_waiter(token, {
-    seen = now, watches = ahead < watchers, capacity = capacity, ttl = ttl, wake = wake_list, record = record,
+    seen = now, watches = ahead < watchers and 1 or 0, capacity = capacity, ttl = ttl, record = record,
   })
   return ahead
 end
 
 local in_line = redis.call('ZSCORE', queue, token)
-if in_line then
-  keep_place() -- before anybody is found to be silent
+if in_line then -- before anybody is found to be silent
+  note_question(now)
+  keep_place()
 end
 
 local kind, holder = occupancy(now)
@@ -101,6 +102,8 @@ end
 if waits and not in_line then
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', queue, (last or 0) + 1, token)
+  redis.call('PEXPIRE', queue, line_ttl)
+  note_question(now)
   keep_place()
 end
 serve(now_us)

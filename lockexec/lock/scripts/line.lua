@@ -5,19 +5,23 @@
 --       6 the list to wake us by   7 success marker, where there is one
 --
 -- The queue has token -> number of arrival. The waiters have token ->
--- "SEEN WATCHES CAPACITY TTL WAKE RECORD": when it last asked (ms), whether it
--- asks every second (1) or every ten (0), what it wants and for how long, the
--- list that it listens to, and its holder record. All times are this server's.
+-- "SEEN WATCHES CAPACITY TTL RECORD": when it last asked (ms), whether it asks
+-- every second (1), or every ten (0) but was told to (2), what it wants and for
+-- how long, and its holder record; and 'last' -> when any of them asked, and
+-- 'back' -> when they did after a time in which none could. All times are this
+-- server's.
 --
 -- A capacity is how many may hold the lock: 1 is one alone, 0 is any number of
 -- those who share, N is at most N of those who say the same N.
 local lock, fence_counter, holders, queue, waiters, wake_list, success =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local wake_prefix = string.sub(wake_list, 1, #wake_list - #ARGV[1]) -- before the token
 
 local grant_ttl = 2000      -- to take what was granted, ms: then it passes on
 local watchers = 4          -- so many at the head of the line ask every second
 local silent_watcher = 5000 -- not heard of for so long, one is gone, ms
 local silent_waiter = 25000
+local outage = 2500         -- without a question of anybody in line, ms
 local line_ttl = 120000     -- of the line, beyond the last word of anybody in it
 local wake_ttl = 30000
 local spent_ttl = 120000    -- for a try that is on its way to arrive
@@ -25,7 +29,8 @@ local hour = 3600000
 
 -- occupancy says what the lock is: 'free', 'one' holder (whose token is the
 -- second result), 'many' (their number is), or an error (the second result).
--- It takes out those whose lease has ended.
+-- It takes out those whose lease has ended. A sorted set without a time to live,
+-- or with members that are no tokens, is somebody's data.
 local function occupancy(now)
   local value, failure = value_of(lock)
   if value then
@@ -35,10 +40,12 @@ local function occupancy(now)
   elseif not string.find(failure.err, 'WRONGTYPE', 1, true) then
     return 'error', failure
   end
-  local ended = redis.pcall('ZRANGEBYSCORE', lock, '-inf', now)
-  if ended.err then
-    return 'error', failure -- no sorted set either: no lock at all
+  local first = redis.pcall('ZRANGE', lock, 0, 0)
+  if first.err or redis.call('PTTL', lock) < 0
+    or not string.match(first[1], '^%x+%-%x+%-%x+%-%x+%-%x+') then
+    return 'error', failure -- no lock at all
   end
+  local ended = redis.call('ZRANGEBYSCORE', lock, '-inf', now)
   for _, token in ipairs(ended) do
     redis.call('ZREM', lock, token)
     redis.call('HDEL', holders, token)
@@ -73,7 +80,8 @@ local function has_room(now, capacity)
   elseif kind ~= 'many' or capacity == 1 then
     return false
   end
-  local theirs = capacity_of(present_record(kind)) or capacity
+  -- Of a holder without a record nobody knows what it shares with whom.
+  local theirs = capacity_of(present_record(kind))
   return theirs == capacity and (capacity == 0 or n < capacity)
 end
 
@@ -115,8 +123,10 @@ local function drop(token)
 end
 
 local function leave_line(token)
-  redis.call('ZREM', queue, token)
   redis.call('HDEL', waiters, token)
+  if redis.call('ZREM', queue, token) == 1 and redis.call('EXISTS', queue) == 0 then
+    redis.call('DEL', waiters)
+  end
 end
 
 -- waiter returns the entry of one who waits, or nil.
@@ -125,27 +135,35 @@ local function waiter(token)
   if not entry then
     return nil
   end
-  local seen, watches, capacity, ttl, wake, record =
-    string.match(entry, '^(%d+) (%d) (%d+) (%d+) (%S+) (.*)$')
+  local seen, watches, capacity, ttl, record = string.match(entry, '^(%d+) (%d) (%d+) (%d+) (.*)$')
   return {
-    seen = tonumber(seen), watches = watches == '1', capacity = tonumber(capacity), ttl = tonumber(ttl),
-    wake = wake, record = record,
+    seen = tonumber(seen), watches = tonumber(watches), capacity = tonumber(capacity), ttl = tonumber(ttl),
+    record = record,
   }
 end
 
 local function note_waiter(token, w)
-  redis.call('HSET', waiters, token, string.format('%.0f %s %.0f %.0f %s %s',
-    w.seen, w.watches and '1' or '0', w.capacity, w.ttl, w.wake, w.record))
+  redis.call('HSET', waiters, token, string.format('%.0f %d %.0f %.0f ', w.seen, w.watches, w.capacity, w.ttl) .. w.record)
   redis.call('PEXPIRE', waiters, line_ttl)
   redis.call('PEXPIRE', queue, line_ttl)
+end
+
+-- note_question notes that somebody in line has asked. When nobody could for a
+-- while, nobody is to blame for it: this server was away, or the way to it.
+local function note_question(now)
+  local last = tonumber(redis.call('HGET', waiters, 'last') or now)
+  if now - last > outage then
+    redis.call('HSET', waiters, 'back', string.format('%.0f', now))
+  end
+  redis.call('HSET', waiters, 'last', string.format('%.0f', now))
 end
 
 -- wake tells a waiter to 'ask' now, or to 'watch': to ask every second. By
 -- pcall, as the list is not among the KEYS: it is a hint only, and without it
 -- the waiter asks a little later.
-local function wake(w, word)
-  if type(redis.pcall('RPUSH', w.wake, word)) == 'number' then
-    redis.pcall('PEXPIRE', w.wake, wake_ttl)
+local function wake(token, word)
+  if type(redis.pcall('RPUSH', wake_prefix .. token, word)) == 'number' then
+    redis.pcall('PEXPIRE', wake_prefix .. token, wake_ttl)
   end
 end
 
@@ -159,7 +177,8 @@ local function head(now)
       return nil
     end
     local w = waiter(token)
-    if w and now - w.seen <= (w.watches and silent_watcher or silent_waiter) then
+    local back = tonumber(redis.call('HGET', waiters, 'back') or 0)
+    if w and now - math.max(w.seen, back) <= (w.watches == 1 and silent_watcher or silent_waiter) then
       return token, w
     end
     leave_line(token)
@@ -182,14 +201,14 @@ local function serve(now_us)
     end
     leave_line(token)
     hold(now_us, token, w.capacity, grant_ttl, w.ttl, w.record)
-    wake(w, 'ask')
+    wake(token, 'ask')
   end
   for _, token in ipairs(redis.call('ZRANGE', queue, 0, watchers - 1)) do
     local w = waiter(token)
-    if w and not w.watches then
-      w.watches, w.seen = true, now
+    if w and w.watches == 0 then
+      w.watches = 2
       note_waiter(token, w)
-      wake(w, 'watch')
+      wake(token, 'watch')
     end
   end
 end

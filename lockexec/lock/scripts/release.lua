@@ -24,7 +24,22 @@ if state == 1 then
     redis.call('SET', success, ARGV[3], 'PX', ARGV[4])
   end
   if keep > 0 then
-    set_lease(lock, token, keep)
+    -- In another name: a renewal that comes late, or from who has the token,
+    -- must not set another end.
+    local kept = token .. ':kept'
+    local many = lease_end(lock, token)
+    local record = redis.pcall('HGET', holders, token)
+    if type(record) == 'string' then
+      redis.pcall('HSET', holders, kept, record)
+    end
+    if many then
+      redis.call('ZREM', lock, token)
+      local now = math.floor(now_micros() / 1000)
+      redis.call('ZADD', lock, now + keep, kept)
+      set_lease(lock, kept, keep)
+    else
+      redis.call('SET', lock, kept, 'XX', 'PX', keep)
+    end
   else
     drop(token)
   end
@@ -32,9 +47,7 @@ end
 -- By pcall: what stays of us is matched by its token when read, or falls
 -- silent, and has a TTL; it must not turn a release that was done into an
 -- error. The same holds for the line, which is served by whoever asks next.
-if keep == 0 then
-  redis.pcall('HDEL', holders, token)
-end
+redis.pcall('HDEL', holders, token)
 pcall(function()
   leave_line(token)
   serve(now_micros())
