@@ -8,15 +8,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/redlockrun/redlockrun/lockexec"
-	"github.com/redlockrun/redlockrun/lockexec/embedded"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -59,46 +56,6 @@ type wrapper struct {
 // patience is how long the supervisor may take for what it has to do where no
 // command runs any more: more than it needs with a server that is gone.
 const patience = 10 * time.Second
-
-// guard is a supervisor that was started, or why it could not be.
-type guard struct {
-	link       *link
-	supervisor *proc.Process
-	err        error
-}
-
-func launch() (g guard) {
-	exe, err := executable()
-	if err != nil {
-		return guard{err: err}
-	}
-	ours, theirs, err := newSockets()
-	if err != nil {
-		return guard{err: err}
-	}
-	defer unix.Close(theirs)
-	supervisor, err := proc.Start(proc.Command{
-		Path:     exe,
-		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(theirs)},
-		Env:      os.Environ(),
-		Spare:    embedded.IsServer,
-		Survives: true,
-	})
-	if err != nil {
-		_ = unix.Close(ours)
-		return guard{err: err}
-	}
-	link, err := newLink(ours)
-	return guard{link, supervisor, err}
-}
-
-func (g guard) close() {
-	if g.supervisor != nil {
-		_ = g.supervisor.Signal(unix.SIGKILL) // it has nothing to lose
-		<-g.supervisor.Exited()
-		g.link.close()
-	}
-}
 
 func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	if g.err != nil {

@@ -1,0 +1,54 @@
+//go:build unix
+
+package guard
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/proc"
+)
+
+// guard is a supervisor that was started, or why it could not be.
+type guard struct {
+	link       *link
+	supervisor *proc.Process
+	err        error
+}
+
+func launch() (g guard) {
+	exe, err := executable()
+	if err != nil {
+		return guard{err: err}
+	}
+	ours, theirs, err := newSockets()
+	if err != nil {
+		return guard{err: err}
+	}
+	defer unix.Close(theirs)
+	supervisor, err := proc.Start(proc.Command{
+		Path:     exe,
+		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(theirs)},
+		Env:      os.Environ(),
+		Spare:    embedded.IsServer,
+		Survives: true,
+	})
+	if err != nil {
+		_ = unix.Close(ours)
+		return guard{err: err}
+	}
+	link, err := newLink(ours)
+	return guard{link, supervisor, err}
+}
+
+func (g guard) close() {
+	if g.supervisor != nil {
+		_ = g.supervisor.Signal(unix.SIGKILL) // it has nothing to lose
+		<-g.supervisor.Exited()
+		g.link.close()
+	}
+}
