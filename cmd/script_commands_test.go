@@ -117,7 +117,7 @@ func scriptEnv(ts *testscript.TestScript) []string {
 	var env []string
 	for _, name := range []string{
 		"PATH", "HOME", "WORK", "TMPDIR", "REPO", "REDIS_URL", "REDISCLI_AUTH", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME",
-		"GOCOVERDIR", "REPORT_DELAY",
+		"GOCOVERDIR", "GORACE", "REPORT_DELAY",
 	} {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)

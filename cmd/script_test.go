@@ -23,6 +23,11 @@ import (
 // The scripts under testdata/script say what users do and what they see. They
 // drive the real program, as a process of its own.
 func TestMain(m *testing.M) {
+	// With the race detector each process of ours would sleep for a second
+	// before it ends, which the tests of thousands of them can't afford.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"redlockrun": func() { os.Exit(cmd.Main()) },
 		"child":      func() { os.Exit(child.Main()) },
@@ -75,6 +80,7 @@ func runScripts(t *testing.T, place func(*testscript.Env) (string, error), kind 
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("REDIS_URL", url)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			repo, err := filepath.Abs("..")
 			if err != nil {
 				return err
