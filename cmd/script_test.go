@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,15 +25,26 @@ import (
 // The scripts under testdata/script say what users do and what they see. They
 // drive the real program, as a process of its own.
 func TestMain(m *testing.M) {
+	testscript.Main(suite{m}, map[string]func(){
+		"redlockrun": func() { os.Exit(cmd.Main()) },
+		"child":      func() { os.Exit(child.Main()) },
+	})
+}
+
+// suite prepares the process of the tests alone, not those of the programs that
+// they start, which come through TestMain as well.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
 	// With the race detector each process of ours would sleep for a second
 	// before it ends, which the tests of thousands of them can't afford.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){
-		"redlockrun": func() { os.Exit(cmd.Main()) },
-		"child":      func() { os.Exit(child.Main()) },
-	})
+	// Under nohup and the like, what tests start would ignore these: a handler
+	// here gives it the defaults.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	return s.M.Run()
 }
 
 // TestScriptsOnRedis runs the scripts against a real server.
