@@ -227,8 +227,13 @@ func TestStoppedAndContinuedByTheShell(t *testing.T) {
 			s.expect("Stopped")
 			s.prompt()
 			s.types("bg")
-			s.types("echo in front") // the job in the background reads, and stops
+			s.types("echo in front")
 			s.expect("^in front")
+			// The job in the background reads, and stops. To bring it to the
+			// front in that very moment is a race under any shell.
+			s.types("until jobs | grep Stopped; do sleep 0.05; done")
+			s.expect("Stopped")
+			s.prompt()
 			s.types("fg")
 			s.types("once more")
 			s.expect("^got ONCE MORE")

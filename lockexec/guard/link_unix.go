@@ -33,8 +33,8 @@ type link struct {
 	mu      sync.Mutex
 	closed  bool
 	queue   []message
-	wake    chan struct{} // the queue has grown
-	flushed chan struct{} // closed once the queue is empty, made by flush
+	wake    chan struct{}   // the queue has grown
+	flushed []chan struct{} // closed once the queue is empty, made by flush
 }
 
 // newSockets returns a socket for the wrapper's link and one for the
@@ -177,10 +177,10 @@ func (l *link) write() {
 				return
 			}
 			if len(l.queue) == 0 {
-				if l.flushed != nil {
-					close(l.flushed)
-					l.flushed = nil
+				for _, flushed := range l.flushed {
+					close(flushed)
 				}
+				l.flushed = nil
 				l.mu.Unlock()
 				break
 			}
@@ -198,7 +198,7 @@ func (l *link) write() {
 func (l *link) flush(patience time.Duration) {
 	flushed := make(chan struct{})
 	l.mu.Lock()
-	l.flushed = flushed
+	l.flushed = append(l.flushed, flushed)
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:

@@ -77,6 +77,7 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	s.take(rest)
 	status, err := s.run(settings, newVoice(settings.Voice))
 	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
+	link.flush(tellPause)
 	s.continueWrapper()
 	link.flush(patience)
 	return nil
@@ -198,7 +199,7 @@ func (s *supervisor) tell(e lockexec.Event) {
 		s.wasContinued()
 	case lockexec.Exited:
 		s.link.send(message{Kind: exitedMessage, Status: e.Status})
-		s.continueWrapper()
+		go s.continueInformed()
 	case lockexec.Gone:
 		s.link.send(message{Kind: goneMessage, Outcome: newOutcome(e.Status, e.Err)})
 	}
@@ -233,11 +234,28 @@ func (s *supervisor) wasContinued() {
 		return
 	default:
 	}
-	select {
-	case s.echo <- struct{}{}:
-	default:
+	go s.continueInformed()
+}
+
+// tellPause is how long the wrapper may take to be told, and to be continued.
+const tellPause = 100 * time.Millisecond
+
+// continueInformed continues the wrapper once it can read why: else it would
+// see an older message, stop itself for that, and nobody would continue it. One
+// that was about to stop itself just then is continued once more.
+func (s *supervisor) continueInformed() {
+	s.link.flush(tellPause)
+	for range 3 {
+		select {
+		case s.echo <- struct{}{}:
+		default:
+		}
+		s.continueWrapper()
+		time.Sleep(tellPause)
+		if !proc.IsStopped(s.wrapper) {
+			return
+		}
 	}
-	s.continueWrapper()
 }
 
 // continueWrapper lets the wrapper see what has become of the command, should

@@ -145,6 +145,10 @@ func DropInherited() { dropInherited() }
 // them.
 func KillOrphanedGroup(group int) { killOrphanedGroup(group) }
 
+// IsStopped reports whether a process is stopped, as a job is. It reports false
+// where that can't be told.
+func IsStopped(pid int) bool { return isStopped(pid) }
+
 // SetName sets the name by which ps and pkill know this process, where the
 // system lets it.
 func SetName(name string) { setName(name) }

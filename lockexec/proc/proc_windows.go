@@ -233,6 +233,7 @@ func group() int                  { return 0 }
 func dropInherited()              {}
 func setName(string)              {}
 func killOrphanedGroup(int)       {}
+func isStopped(int) bool          { return false }
 
 // Terminal is not needed on Windows: the console has no foreground group.
 type Terminal struct{}

@@ -35,6 +35,15 @@ func canSeeTree() bool {
 // killOrphanedGroup: they are adopted, and the group's number may be another's.
 func killOrphanedGroup(int) {}
 
+func isStopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return len(fields) > 0 && fields[0] == "T"
+}
+
 // roots returns the processes at which the child's tree begins: all of our
 // children where they are ours alone, else the child. The caller holds p.mu
 // for as long as it uses them, so that their numbers stay theirs.

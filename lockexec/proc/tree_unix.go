@@ -43,3 +43,6 @@ func killOrphanedGroup(group int) { _ = unix.Kill(-group, unix.SIGKILL) }
 
 // canSeeTree: processes are asked for by other means than /proc.
 func canSeeTree() bool { return true }
+
+// isStopped is known on Linux only.
+func isStopped(int) bool { return false }
