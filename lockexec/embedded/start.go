@@ -36,7 +36,8 @@ func Start(ctx context.Context, cfg Config) error {
 		return err
 	}
 	lock := flock.New(filepath.Join(cfg.Dir, startLockName))
-	defer func() { _ = lock.Unlock() }()
+	unlock := func() { _ = lock.Unlock() }
+	defer func() { unlock() }()
 	doing := "connecting to the embedded server in " + cfg.Dir
 	for {
 		if conn, err := connect(ctx, cfg.Dir); err == nil {
@@ -46,7 +47,20 @@ func Start(ctx context.Context, cfg Config) error {
 		}
 		// Who gets the lock looks once more before starting a server, as one may have come since.
 		if lock.Locked() {
-			return spawn(ctx, cfg)
+			started := make(chan error, 1)
+			release := unlock
+			unlock = func() {}
+			go func() {
+				err := spawn(context.WithoutCancel(ctx), cfg)
+				release()
+				started <- err
+			}()
+			select {
+			case err := <-started:
+				return err
+			case <-ctx.Done():
+				return fmt.Errorf("waiting for the embedded server in %s to come up: %w", cfg.Dir, ctx.Err())
+			}
 		}
 		if got, err := lock.TryLock(); err != nil {
 			return fmt.Errorf("locking %s: %w", lock.Path(), err)
@@ -106,9 +120,14 @@ func pause(ctx context.Context) error {
 	}
 }
 
+// startPatience is how long a server may take to be ready, beyond the wait for the one before it to end.
+const startPatience = serverLockWait + 20*time.Second
+
 // spawn starts a server and returns nil once it is ready. It starts it through a process that ends then, so that the
 // server becomes an orphan and init's.
 func spawn(ctx context.Context, cfg Config) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
 	said := &limited{max: 16 << 10}
 	cmd := exec.CommandContext(ctx, cfg.Exe)
 	cmd.Args = []string{cfg.Argv0, RoleStart, cfg.Dir, cfg.Idle.String()}

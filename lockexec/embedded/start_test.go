@@ -66,6 +66,25 @@ func TestTwentyFirstRunsStartOneServer(t *testing.T) {
 	}
 }
 
+// A renewal has little time for each try. Were a start given up with it, a slow machine would never get its server.
+func TestAStartGoesOnWhenItsCallerHasNoMoreTime(t *testing.T) {
+	cfg := newConfig(t)
+	exe, log := countingExe(t)
+	cfg.Exe = exe
+	eventually(t, "tries of a millisecond find a server", func() bool {
+		ctx, cancel := context.WithTimeout(within(t), time.Millisecond)
+		defer cancel()
+		err := embedded.Start(ctx, cfg)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if starts, err := os.ReadFile(log); err != nil || string(starts) != embedded.RoleStart+"\n" {
+		t.Errorf("got starts %q (%v), want one", starts, err)
+	}
+}
+
 func TestStartUsesTheServerThatRuns(t *testing.T) {
 	cfg := newConfig(t)
 	start(t, cfg)
