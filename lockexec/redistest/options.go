@@ -17,6 +17,7 @@ type config struct {
 	password string
 	tls      bool
 	primary  *Server
+	sentinel bool
 }
 
 func (c *config) add(format string, args ...any) {
@@ -77,11 +78,17 @@ func (s *Server) configText() string {
 	c.add("unixsocketperm 700")
 	c.add("dir %s", quote(s.dir))
 	c.add("daemonize no")
+	c.add("user %[1]s on >%[1]s ~* &* +@all", adminName)
+	if s.conf.sentinel {
+		return strings.Join(append(c.lines, s.conf.lines...), "\n") + "\n"
+	}
 	c.add(`save ""`)
 	c.add("appendonly no")
 	c.add("repl-diskless-sync yes")
 	c.add("repl-diskless-sync-delay 0")
-	c.add("user %[1]s on >%[1]s ~* &* +@all", adminName)
+	// Also for a primary, which may become a replica.
+	c.add("masteruser %s", adminName)
+	c.add("masterauth %s", adminName)
 	if s.conf.tls {
 		c.add("tls-port %d", s.tlsPort)
 		c.add("tls-ca-cert-file %s", quote(s.CAFile))
@@ -91,8 +98,6 @@ func (s *Server) configText() string {
 	}
 	if p := s.conf.primary; p != nil {
 		c.add("replicaof 127.0.0.1 %d", p.port)
-		c.add("masteruser %s", adminName)
-		c.add("masterauth %s", adminName)
 	}
 	return strings.Join(append(c.lines, s.conf.lines...), "\n") + "\n"
 }

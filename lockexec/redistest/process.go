@@ -25,8 +25,8 @@ type process struct {
 // startProcess runs redis-server with the given configuration. The process ends with this one where the platform can
 // see to that. There the order counts from the thread that started the process, not from this process, so one
 // goroutine keeps that thread for as long as the server runs.
-func startProcess(binary, conf, dir string, log *os.File) (*process, error) {
-	cmd := exec.CommandContext(context.Background(), binary, conf)
+func startProcess(binary string, args []string, dir string, log *os.File) (*process, error) {
+	cmd := exec.CommandContext(context.Background(), binary, args...)
 	cmd.Dir = dir
 	cmd.Stdout = log
 	cmd.Stderr = log

@@ -172,7 +172,11 @@ func (s *Server) start() error {
 	clear(s.own)
 	s.adminMu.Unlock()
 
-	proc, err := startProcess(s.binary, conf, s.dir, log)
+	args := []string{conf}
+	if s.conf.sentinel {
+		args = append(args, "--sentinel")
+	}
+	proc, err := startProcess(s.binary, args, s.dir, log)
 	if err != nil {
 		return fmt.Errorf("start redis-server: %w", err)
 	}
