@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
@@ -39,7 +40,7 @@ func ExampleRun() {
 
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, proc.Forwardable()...)
-	status, err := lockexec.Run(context.Background(), rdb, lockexec.Options{
+	status, err := lockexec.Run(context.Background(), lock.New(rdb), lockexec.Options{
 		Name:    lockexec.KeyPrefix + "client_123",
 		Command: []string{"./generate-report.sh", "client_123"},
 		Signals: signals,

@@ -68,9 +68,13 @@ type Options struct {
 	// Capacity, Wait, OnWait and Once: see lock.Request. When it was done
 	// already, Run returns ErrDone.
 	Capacity lock.Capacity
-	Wait     time.Duration
-	OnWait   func(lock.Waiting)
-	Once     string
+
+	// Replicas: see lock.Request.
+	Replicas int
+
+	Wait   time.Duration
+	OnWait func(lock.Waiting)
+	Once   string
 
 	// OnceTTL is how long a success is remembered; a week.
 	OnceTTL time.Duration

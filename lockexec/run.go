@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -32,11 +30,11 @@ import (
 // [lock.Lease.SafeEnd], also when Redis does not answer at all.
 //
 // When ctx is cancelled, nothing is started; a command that runs is killed at
-// once with all that it started, and the lock released. The client is used as by [PerformLockedWork].
-func Run(ctx context.Context, rdb *redis.Client, opts Options) (proc.Status, error) {
+// once with all that it started, and the lock released.
+func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, error) {
 	opts.setDefaults()
-	if rdb == nil || len(opts.Command) == 0 {
-		return proc.Status{}, errors.New("lockexec: Run needs a client and a command")
+	if locker == nil || len(opts.Command) == 0 {
+		return proc.Status{}, errors.New("lockexec: Run needs a locker and a command")
 	}
 	if err := CheckKillAfter(opts.KillAfter, opts.TTL); err != nil {
 		return proc.Status{}, fmt.Errorf("kill-after: %w", err)
@@ -50,7 +48,7 @@ func Run(ctx context.Context, rdb *redis.Client, opts Options) (proc.Status, err
 	defer journal.close()
 	opts.Log = journal.Logger
 
-	lease, err := acquire(ctx, rdb, opts)
+	lease, err := acquire(ctx, locker, opts)
 	if err != nil {
 		return proc.Status{}, err
 	}
@@ -89,7 +87,7 @@ func logRelease(opts Options, err, outcome error) {
 }
 
 // acquire takes the lock unless a signal or ctx asks to stop first.
-func acquire(ctx context.Context, rdb *redis.Client, opts Options) (*lock.Lease, error) {
+func acquire(ctx context.Context, locker *lock.Locker, opts Options) (*lock.Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type result struct {
@@ -100,13 +98,14 @@ func acquire(ctx context.Context, rdb *redis.Client, opts Options) (*lock.Lease,
 	holder := lock.NewHolder(opts.Label, describe(opts))
 	holder.PID = opts.PID
 	go func() {
-		lease, err := lock.New(rdb).Acquire(ctx, lock.Request{
+		lease, err := locker.Acquire(ctx, lock.Request{
 			Name:           opts.Name,
 			TTL:            opts.TTL,
 			ConnectTimeout: opts.ConnectTimeout,
 			Capacity:       opts.Capacity,
 			Wait:           opts.Wait,
 			OnWait:         opts.OnWait,
+			Replicas:       opts.Replicas,
 			Once:           opts.Once,
 			Holder:         holder,
 			Token:          opts.Token,

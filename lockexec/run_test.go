@@ -35,7 +35,7 @@ func TestRunReturnsTheCommandsStatus(t *testing.T) {
 		"exit 42":      {Code: 42},
 		"kill -TERM $": {Signal: syscall.SIGTERM},
 	} {
-		status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		status, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 			Name: lockName, Command: []string{"sh", "-c", strings.ReplaceAll(script, "$", "$$")},
 		})
 		if err != nil || status != want {
@@ -50,7 +50,7 @@ func TestRunReturnsTheCommandsStatus(t *testing.T) {
 func TestRunTellsTheCommandOfItsLock(t *testing.T) {
 	s, admin := server(t)
 	out := filepath.Join(t.TempDir(), "out")
-	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 		Name: lockName,
 		Env:  append(os.Environ(), "REDLOCKRUN_LOCK_KEY=outer", "REDLOCKRUN_LOCK_TOKEN=outer", "OUT="+out, "REDIS="+s.Addr()),
 		Command: []string{"sh", "-c", `redis-cli -p ${REDIS##*:} get "$REDLOCKRUN_LOCK_KEY" >"$OUT"
@@ -79,11 +79,11 @@ func TestRunDoesNotStartTheCommandWithoutTheLock(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "ran")
 	opts := lockexec.Options{Name: lockName, Command: []string{"touch", mark}, ConnectTimeout: 200 * time.Millisecond}
 	admin.Set(t.Context(), lockName, "another", time.Minute)
-	if _, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), opts); !errors.Is(err, lockexec.ErrLocked) {
+	if _, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), opts); !errors.Is(err, lockexec.ErrLocked) {
 		t.Errorf("busy: %v", err)
 	}
 	s.Kill()
-	if _, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), opts); !errors.Is(err, lockexec.ErrUnavailable) {
+	if _, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), opts); !errors.Is(err, lockexec.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
 	}
 	if _, err := os.Stat(mark); err == nil {
@@ -93,7 +93,7 @@ func TestRunDoesNotStartTheCommandWithoutTheLock(t *testing.T) {
 
 func TestRunLooksForTheCommandBeforeItAsksForTheLock(t *testing.T) {
 	client := lockClient(t, "127.0.0.1:1") // nobody there: asking would fail
-	_, err := lockexec.Run(t.Context(), client, lockexec.Options{Name: lockName, Command: []string{"no-such-command"}})
+	_, err := lockexec.Run(t.Context(), lock.New(client), lockexec.Options{Name: lockName, Command: []string{"no-such-command"}})
 	if !errors.Is(err, proc.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
@@ -105,7 +105,7 @@ func TestRunReleasesWhenTheCommandCannotBeStarted(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{Name: lockName, Command: []string{script}})
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{Name: lockName, Command: []string{script}})
 	if !errors.Is(err, proc.ErrNotExecutable) {
 		t.Errorf("got %v", err)
 	}
@@ -125,7 +125,7 @@ func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
 			waitForFile(dir + "/started")
 			lose()
 		}()
-		_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+		_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 			Name: lockName, TTL: 3 * time.Second,
 			Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
 		})
@@ -174,7 +174,7 @@ func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
 				gone <- lock.Now()
 			}()
 			exe, _ := os.Executable()
-			_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+			_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
 				Name: lockName, TTL: 2 * time.Second,
 				// A grandchild in a session of its own; both ignore TERM.
 				Command: []string{"sh", "-c", `trap "" TERM; "$0" note-time "$1"; true`, exe, stamps},
@@ -223,7 +223,7 @@ func TestAShortOutageIsRiddenOut(t *testing.T) {
 		}
 		_ = os.WriteFile(dir+"/finish", nil, 0o600)
 	}()
-	status, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+	status, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
 		Name: lockName, TTL: 6 * time.Second, Log: log,
 		Command: []string{"sh", "-c", `touch "$0/started"; until [ -e "$0/finish" ]; do sleep 0.02; done; exit 5`, dir},
 	})
@@ -258,7 +258,7 @@ func TestRunWithOnLostWarnLetsTheCommandFinish(t *testing.T) {
 		}
 		_ = os.WriteFile(dir+"/finish", nil, 0o600)
 	}()
-	status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+	status, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 		Name: lockName, TTL: time.Second, OnLost: lockexec.WarnAndKeep, Log: log,
 		Command: []string{"sh", "-c", `touch "$0/started"; until [ -e "$0/finish" ]; do sleep 0.02; done; exit 5`, dir},
 	})
@@ -278,7 +278,7 @@ func readFile(path string) string {
 func TestTimeoutStopsThenKills(t *testing.T) {
 	s, admin := server(t)
 	dir := t.TempDir()
-	_, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 		Name: lockName, Timeout: 300 * time.Millisecond, KillAfter: 200 * time.Millisecond,
 		Command: []string{"sh", "-c", `trap 'echo asked >>"$0/log"' TERM; while :; do sleep 0.05; done`, dir},
 	})
@@ -304,7 +304,7 @@ func TestTheLockIsHeldUntilTheLeftoversHaveEnded(t *testing.T) {
 		checked <- admin.Get(t.Context(), lockName).Val()
 		_ = os.WriteFile(dir+"/finish", nil, 0o600)
 	}()
-	status, err := lockexec.Run(t.Context(), lockClient(t, s.Addr()), lockexec.Options{
+	status, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 		Name:    lockName,
 		Command: []string{"sh", "-c", `(until [ -e "$0/finish" ]; do sleep 0.02; done; echo done >"$0/log") & (sleep 0.1; touch "$0/exited") & exit 4`, dir},
 	})
@@ -331,7 +331,7 @@ func TestASignalBeforeTheStartLeavesNothingBehind(t *testing.T) {
 		}
 		signals <- syscall.SIGTERM // the lock is taken, the reply on its way
 	}()
-	_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
 		Name: lockName, Command: []string{"touch", mark}, Signals: signals,
 	})
 	var interrupted *lockexec.InterruptedError
@@ -357,7 +357,7 @@ func TestALogThatBlocksDoesNotStopTheClock(t *testing.T) {
 	}()
 	blocked := make(chan struct{})
 	defer close(blocked)
-	_, err := lockexec.Run(t.Context(), lockClient(t, proxy.Addr()), lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
 		Name: lockName, TTL: time.Second, Log: slog.New(slog.NewTextHandler(blockingWriter{blocked}, nil)),
 		Command: []string{"sh", "-c", `touch "$0/started"; sleep 1000`, dir},
 	})
@@ -381,7 +381,7 @@ func TestRunRefusesOptionsThatContradict(t *testing.T) {
 		"long kill":      {Name: lockName, Command: []string{"true"}, TTL: time.Second, KillAfter: 501 * time.Millisecond},
 		"a lease of 1ms": {Name: lockName, Command: []string{"true"}, TTL: time.Millisecond},
 	} {
-		if _, err := lockexec.Run(t.Context(), client, opts); err == nil || errors.Is(err, lockexec.ErrUnavailable) {
+		if _, err := lockexec.Run(t.Context(), lock.New(client), opts); err == nil || errors.Is(err, lockexec.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -395,7 +395,7 @@ func TestASignalAtTheGrantIsNotLost(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		client := lock.NewClient(&redis.Options{Addr: s.Addr()})
 		client.AddHook(onceAnswered{sync.OnceFunc(func() { go func() { signals <- syscall.SIGTERM }() })})
-		status, err := lockexec.Run(t.Context(), client, lockexec.Options{
+		status, err := lockexec.Run(t.Context(), lock.New(client), lockexec.Options{
 			Name: lockName, Command: []string{"sleep", "60"}, Signals: signals,
 		})
 		var interrupted *lockexec.InterruptedError
@@ -435,7 +435,7 @@ func TestALeaseThatIsOverBeforeTheStart(t *testing.T) {
 		}
 	})})
 	mark := filepath.Join(t.TempDir(), "ran")
-	_, err := lockexec.Run(t.Context(), client, lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(client), lockexec.Options{
 		Name: lockName, TTL: 200 * time.Millisecond, ConnectTimeout: 20 * time.Second, Command: []string{"touch", mark},
 	})
 	if !errors.Is(err, lockexec.ErrUnavailable) || errors.Is(err, lockexec.ErrLost) {

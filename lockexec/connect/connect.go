@@ -13,7 +13,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,10 +24,10 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 )
 
-// Target is a place and how to reach it. It can be encoded as JSON, and holds
+// Target is the place of locks and how to reach it. It can be encoded as JSON, and holds
 // secrets: it goes to processes of this program only, and into no log.
 type Target struct {
-	Place   lock.Place
+	Places  []lock.Place  // one, or the three or more servers of a quorum
 	TLS     *TLS          `json:",omitempty"` // nil without TLS
 	Timeout time.Duration // to connect, see lock.Request.ConnectTimeout
 }
@@ -77,7 +79,7 @@ const embeddedPatience = 10 * time.Second
 // Start makes sure that there is something to connect to: it starts the
 // embedded server if the place is that one. It fails with [*EmbeddedError].
 func (t Target) Start(ctx context.Context) error {
-	if !t.Place.Embedded {
+	if !slices.ContainsFunc(t.Places, func(p lock.Place) bool { return p.Embedded }) {
 		return nil
 	}
 	dir, err := embedded.Dir()
@@ -92,20 +94,59 @@ func (t Target) Start(ctx context.Context) error {
 	return nil
 }
 
-// Client returns a client of the place, which connects at its first command.
-// An embedded server that has ended is started again by it. It fails with
-// [*EmbeddedError] or with an error of the TLS settings.
-func (t Target) Client() (*redis.Client, error) {
-	options := t.Place.Options()
-	options.DialTimeout = t.Timeout
-	if t.TLS != nil {
-		config, err := t.TLS.Config()
+// Open returns a Locker on the place or, with several, on their quorum, which
+// connects at its first command. An embedded server that has ended is started
+// again by it. It fails with [*EmbeddedError] or with an error of the TLS
+// settings. The Closer closes the connections.
+func (t Target) Open() (*lock.Locker, io.Closer, error) {
+	var open clients
+	for _, place := range t.Places {
+		client, err := t.client(place)
 		if err != nil {
+			return nil, nil, errors.Join(err, open.Close())
+		}
+		open = append(open, client)
+	}
+	if len(open) == 1 {
+		return lock.New(open[0]), open, nil
+	}
+	locker, err := lock.NewQuorum(open...)
+	if err != nil {
+		return nil, nil, errors.Join(err, open.Close())
+	}
+	return locker, open, nil
+}
+
+// clients are those of a Locker.
+type clients []redis.UniversalClient
+
+func (c clients) Close() error {
+	var failures []error
+	for _, client := range c {
+		failures = append(failures, client.Close())
+	}
+	return errors.Join(failures...)
+}
+
+func (t Target) client(place lock.Place) (redis.UniversalClient, error) {
+	var config *tls.Config
+	if place.TLS && t.TLS != nil {
+		var err error
+		if config, err = t.TLS.Config(); err != nil {
 			return nil, err
 		}
-		options.TLSConfig = config
 	}
-	if t.Place.Embedded {
+	if place.Cluster {
+		options := place.ClusterOptions()
+		options.DialTimeout, options.TLSConfig = t.Timeout, config
+		return lock.NewClusterClient(options), nil
+	}
+	options := place.Options()
+	options.DialTimeout, options.TLSConfig = t.Timeout, config
+	if place.Master != "" {
+		return lock.NewSentinelClient(options, place.Sentinels()), nil
+	}
+	if place.Embedded {
 		dir, err := embedded.Dir()
 		if err != nil {
 			return nil, &EmbeddedError{err}

@@ -26,14 +26,14 @@ func (guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	if err := opts.Target.Start(ctx); err != nil {
 		return proc.Status{}, err
 	}
-	client, err := opts.Target.Client()
+	locker, connections, err := opts.Target.Open()
 	if err != nil {
 		return proc.Status{}, err
 	}
-	defer client.Close()
+	defer connections.Close()
 	opts.Run.Signals = signals
 	opts.Run.Adopt = true
-	return lockexec.Run(ctx, client, opts.Run)
+	return lockexec.Run(ctx, locker, opts.Run)
 }
 
 func supervise([]string, VoiceMaker) error { return nil }

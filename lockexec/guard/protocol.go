@@ -57,6 +57,7 @@ type settings struct {
 	Token          string
 	Command        [][]byte // not text: arguments may be any bytes
 	Capacity       lock.Capacity
+	Replicas       int
 	Wait           time.Duration
 	Once           string
 	OnceTTL        time.Duration
@@ -87,6 +88,7 @@ func newSettings(opts Options, token string) *settings {
 		Name:           run.Name,
 		Token:          token,
 		Capacity:       run.Capacity,
+		Replicas:       run.Replicas,
 		Wait:           run.Wait,
 		Once:           run.Once,
 		OnceTTL:        run.OnceTTL,
@@ -116,6 +118,7 @@ func (s *settings) options() lockexec.Options {
 		Name:           s.Name,
 		Token:          s.Token,
 		Capacity:       s.Capacity,
+		Replicas:       s.Replicas,
 		Wait:           s.Wait,
 		Once:           s.Once,
 		OnceTTL:        s.OnceTTL,

@@ -84,11 +84,11 @@ func TestSettingsTravel(t *testing.T) {
 		Name: "n", Command: []string{"sh", "a\xffb", ""}, TTL: time.Second, ConnectTimeout: 2 * time.Second, Timeout: 3 * time.Second,
 		KillAfter: 4 * time.Second, StopSignal: syscall.SIGINT, OnLost: lockexec.WarnAndKeep, Leftovers: lockexec.AwaitLeftovers,
 		Label: "label", ShowArgs: true, SignalGroup: true,
-		Capacity: lock.Shared, Wait: lock.Forever, Once: "o", OnceTTL: time.Hour, MinHold: time.Minute,
+		Capacity: lock.Shared, Replicas: 2, Wait: lock.Forever, Once: "o", OnceTTL: time.Hour, MinHold: time.Minute,
 	}
 	opts := Options{Run: run, Target: connect.Target{
-		Place: lock.Place{Network: "tcp", Addr: "a:1", Password: "p", TLS: true},
-		TLS:   &connect.TLS{CA: []byte("ca"), ServerName: "s"}, Timeout: time.Second,
+		Places: []lock.Place{{Network: "tcp", Addr: "a:1", Password: "p", TLS: true}, {Master: "m", Addrs: []string{"b:2"}}},
+		TLS:    &connect.TLS{CA: []byte("ca"), ServerName: "s"}, Timeout: time.Second,
 	}}
 	line, err := encode(message{Kind: settingsMessage, Settings: newSettings(opts, "token")})
 	if err != nil {

@@ -113,11 +113,11 @@ func (s *supervisor) becomeDeaf() {
 }
 
 func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
-	client, err := settings.Target.Client()
+	locker, connections, err := settings.Target.Open()
 	if err != nil {
 		return proc.Status{}, err
 	}
-	defer client.Close()
+	defer connections.Close()
 	opts := settings.options()
 	opts.Signals = s.signals
 	opts.Unignored = s.unignored
@@ -144,7 +144,7 @@ func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
 	defer cancel(nil)
 	s.cancel = cancel
 	go s.listen()
-	return lockexec.Run(ctx, client, opts)
+	return lockexec.Run(ctx, locker, opts)
 }
 
 // listen takes the wrapper's signals, and its death.

@@ -332,12 +332,12 @@ const releaseBudget = 5 * time.Second
 // release releases the lock in the place of the supervisor, whether that had
 // taken it or not.
 func (w *wrapper) release(ctx context.Context) error {
-	client, err := w.opts.Target.Client()
+	locker, connections, err := w.opts.Target.Open()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer connections.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()
-	return lock.New(client).ReleaseToken(ctx, w.opts.Run.Name, w.token, w.opts.Run.TTL)
+	return locker.ReleaseToken(ctx, w.opts.Run.Name, w.token, w.opts.Run.TTL)
 }

@@ -21,6 +21,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
+	if l.quorum() && (req.Capacity != Exclusive || req.Replicas > 0) {
+		return nil, ErrQuorum
+	}
 	req.Holder.Slots = req.Capacity.wire()
 	record, err := req.Holder.encode()
 	if err != nil {
@@ -69,10 +72,14 @@ func (a *acquisition) ask(ctx context.Context) (acquireReply, error) {
 	// reply to the first is lost on a connection that stays open.
 	budget := a.req.ConnectTimeout / 2
 	var last *ServerError
+	splits := backoff{most: lastBackoff, tries: 1} // none at once: they would meet again
 	for retry := (backoff{most: lastBackoff}); ; {
 		sent := l.now()
 		reply, err := a.askOnce(ctx, min(budget, limit.Until(sent)))
 		if err == nil {
+			if reply.split && splits.sleep(ctx, limit.Until(l.now())) {
+				continue
+			}
 			if reply.acquired {
 				a.lease.fence = reply.fence
 				a.lease.extend(sent)
@@ -98,21 +105,33 @@ func (a *acquisition) ask(ctx context.Context) (acquireReply, error) {
 }
 
 func (a *acquisition) askOnce(ctx context.Context, budget time.Duration) (acquireReply, error) {
-	raw, err := a.lease.run(ctx, budget, "acquire", acquireScript, a.lease.keys(),
-		a.lease.token, a.lease.ttl.Milliseconds(), a.record, a.req.Capacity.wire(), flag(a.req.Wait != 0))
-	if err != nil {
-		return acquireReply{}, err
+	if a.lease.locker.quorum() {
+		return a.askQuorum(ctx, budget)
 	}
-	reply, err := parseAcquireReply(raw)
+	answer := a.lease.ask(ctx, budget, acquiring, a.lease.keys(), a.args(0)...).got[0]
+	if answer.err != nil {
+		return acquireReply{}, answer.err
+	}
+	reply, err := parseAcquireReply(answer.reply)
 	if err != nil {
-		return acquireReply{}, a.lease.failure("acquire", err, FaultOther)
+		return acquireReply{}, a.lease.failure(answer.server, acquiring, err, FaultOther)
 	}
 	return reply, nil
+}
+
+// args are the ARGV of acquire.lua, for servers that were up for uptime.
+func (a *acquisition) args(uptime time.Duration) []any {
+	inLine := a.req.Wait != 0 && !a.lease.locker.quorum()
+	return []any{a.lease.token, a.lease.ttl.Milliseconds(), a.record, a.req.Capacity.wire(), flag(inLine), uptime.Milliseconds()}
 }
 
 // end returns the lease, or the error that the reply or err comes to, with
 // nothing of the attempt left on the server.
 func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*Lease, error) {
+	if err == nil && reply.acquired && a.req.Replicas > 0 {
+		err = a.lease.awaitReplicas(ctx, a.req.Replicas, a.req.ConnectTimeout)
+		a.lease.unsettled = err != nil
+	}
 	if err == nil && reply.acquired {
 		return a.lease, nil
 	}

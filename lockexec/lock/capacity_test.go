@@ -13,7 +13,7 @@ import (
 )
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		locker := lock.New(client)
 		shared := request()
 		shared.Capacity = lock.Shared
@@ -63,7 +63,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 }
 
 func TestADeadReaderIsNotRenewedByOthers(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		locker := lock.New(client)
 		shared := request()
 		shared.Capacity = lock.Shared
@@ -93,7 +93,7 @@ func TestADeadReaderIsNotRenewedByOthers(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		locker := lock.New(client)
 		req := waitRequest()
 		req.Capacity = 3
@@ -124,7 +124,7 @@ func TestSlots(t *testing.T) {
 }
 
 func TestUsersMustAgreeOnTheSlots(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		locker := lock.New(client)
 		for _, test := range []struct {
 			used, wanted lock.Capacity
@@ -159,7 +159,7 @@ func TestUsersMustAgreeOnTheSlots(t *testing.T) {
 }
 
 func TestOnce(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		locker := lock.New(client)
 		req := request()
 		req.Once = "2026-12-02"
@@ -202,7 +202,7 @@ func TestOnce(t *testing.T) {
 }
 
 func TestALockThatIsKeptForAWhile(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		lease := acquire(t, client)
 		lease.KeepFor(700 * time.Millisecond)
 		release(t, lease)
@@ -219,7 +219,7 @@ func TestALockThatIsKeptForAWhile(t *testing.T) {
 }
 
 func TestForeignSortedSetsAreLeftAlone(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		for what, prepare := range map[string]func(){
 			"without a ttl": func() {
 				admin.ZAdd(t.Context(), name, redis.Z{Score: 5, Member: "0b0b0b0b-0b0b-4b0b-8b0b-0b0b0b0b0b0b"}, redis.Z{Score: 1e15, Member: "b"})
@@ -247,7 +247,7 @@ func TestForeignSortedSetsAreLeftAlone(t *testing.T) {
 }
 
 func TestHoldersWithoutARecordShareWithNobody(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		req := request()
 		req.Capacity = 2
 		if _, err := lock.New(client).Acquire(t.Context(), req); err != nil {
@@ -264,7 +264,7 @@ func TestHoldersWithoutARecordShareWithNobody(t *testing.T) {
 }
 
 func TestARenewalDoesNotChangeALockThatIsKept(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		for _, capacity := range []lock.Capacity{lock.Exclusive, 2} {
 			req := request()
 			req.Capacity = capacity

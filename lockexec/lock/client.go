@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -25,28 +26,66 @@ func NewClient(opts *redis.Options) *redis.Client {
 	own.ContextTimeoutEnabled = true
 	own.DisableIdentity = true
 	own.ClientName = ""
-	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	own.MaintNotificationsConfig = noMaintNotifications()
 	own.PipelinePoolSize = -1
-	if own.Protocol == 0 {
-		// With RESP3 the client looks for pushed messages before and after each
-		// command, with time-outs of its own; there is nothing to push here.
-		own.Protocol = 2
-	}
-	// One connection serves a run; more are there for when it hangs. After as
-	// many failed dials as the pool is large, the client would no longer dial
-	// but repeat the last error, for up to a second after the server is back:
-	// so the pool is larger than a run has time to fail.
-	own.PoolSize = 1000
+	own.Protocol = protocol(own.Protocol)
+	own.PoolSize = poolSize
 	own.MinIdleConns = 0
 	own.ConnMaxIdleTime = -1
 	if own.TLSConfig != nil && own.Dialer == nil {
-		// The client's own TLS dialer takes no notice of the context.
-		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: own.DialTimeout}, Config: own.TLSConfig}
-		own.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
-		}
+		own.Dialer = tlsDialer(own.TLSConfig, own.DialTimeout)
 	}
 	return redis.NewClient(&own)
+}
+
+// NewClusterClient returns a client of a cluster, as [NewClient] does of a
+// server. A slot that moved is followed, and a node that failed is replaced by
+// the one that took over.
+func NewClusterClient(opts *redis.ClusterOptions) *redis.ClusterClient {
+	own := *opts
+	own.NewClient = NewClient
+	own.MaxRetries = -1
+	own.DialerRetries = 1
+	own.ContextTimeoutEnabled = true
+	own.DisableIdentity = true
+	own.ClientName = ""
+	own.MaintNotificationsConfig = noMaintNotifications()
+	own.Protocol = protocol(own.Protocol)
+	own.PoolSize = poolSize
+	own.MinIdleConns = 0
+	own.ConnMaxIdleTime = -1
+	// Where a command goes is known from its first key; the table of all
+	// commands would cost a round trip and a right.
+	own.DisableRoutingPolicies = true
+	return redis.NewClusterClient(&own)
+}
+
+// One connection serves a run; more are there for when it hangs. After as
+// many failed dials as the pool is large, the client would no longer dial but
+// repeat the last error, for up to a second after the server is back: so the
+// pool is larger than a run has time to fail.
+const poolSize = 1000
+
+func noMaintNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// protocol is 2 unless asked for: with RESP3 the client looks for pushed
+// messages before and after each command, with time-outs of its own; there is
+// nothing to push here.
+func protocol(asked int) int {
+	if asked == 0 {
+		return 2
+	}
+	return asked
+}
+
+// tlsDialer takes notice of the context, which the client's own does not.
+func tlsDialer(config *tls.Config, timeout time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: timeout}, Config: config}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, addr)
+	}
 }
 
 // place names the server in messages: its address, never its credentials.

@@ -39,6 +39,9 @@ const (
 	FaultTryAgain                 // TRYAGAIN: the slot is being moved
 	FaultMoved                    // MOVED or ASK: a node of a cluster
 	FaultWrongType                // WRONGTYPE: the key is no lock
+	FaultYoung                    // a server of a quorum that was just started
+	FaultNoQuorum                 // the servers of a quorum do not agree
+	FaultReplicas                 // too few replicas have the lock
 )
 
 // permission reports whether other credentials or rights are the remedy.
@@ -51,7 +54,7 @@ func (f Fault) permission() bool {
 func (f Fault) passing() bool {
 	switch f {
 	case FaultUnreachable, FaultConnection, FaultTimeout, FaultReadOnly, FaultLoading, FaultMisconf, FaultNoReplicas,
-		FaultMasterDown, FaultOOM, FaultBusy, FaultMaxClients, FaultClusterDown, FaultTryAgain:
+		FaultMasterDown, FaultOOM, FaultBusy, FaultMaxClients, FaultClusterDown, FaultTryAgain, FaultYoung, FaultNoQuorum:
 		return true
 	default:
 		return false
@@ -62,7 +65,7 @@ func (f Fault) passing() bool {
 // Everything else leaves it open, an answer that was cut off above all.
 func (f Fault) undone() bool {
 	switch f {
-	case FaultConnection, FaultTimeout, FaultProtocol, FaultOther:
+	case FaultConnection, FaultTimeout, FaultProtocol, FaultOther, FaultNoQuorum:
 		return false
 	default:
 		return true

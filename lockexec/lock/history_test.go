@@ -63,7 +63,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		"slots":               {slotsInHistory},
 	} {
 		t.Run(what, func(t *testing.T) {
-			forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+			forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 				history := record(t, client, mix)
 				if result := porcupine.CheckOperationsTimeout(lockModel, history, time.Minute); result != porcupine.Ok {
 					t.Errorf("the history of %d calls is %v", len(history), result)
@@ -75,7 +75,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 
 // record has users take and give back the lock, with and without waiting, and
 // returns what they saw.
-func record(t *testing.T, client *redis.Client, mix []lock.Capacity) []porcupine.Operation {
+func record(t *testing.T, client redis.UniversalClient, mix []lock.Capacity) []porcupine.Operation {
 	t.Helper()
 	locker := lock.New(client)
 	start := time.Now()

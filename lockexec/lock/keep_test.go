@@ -54,7 +54,7 @@ func fakeLease(f *fakeServer, ttl time.Duration) *Lease {
 	f.start = time.Now()
 	clock := func() Instant { return Instant(time.Since(f.start)) }
 	lease := &Lease{
-		locker: &Locker{client: f, place: "fake", now: clock},
+		locker: &Locker{servers: []*server{{client: f, place: "fake"}}, now: clock},
 		name:   "n", token: "t", ttl: ttl,
 	}
 	lease.extend(clock())

@@ -117,15 +117,8 @@ func (l *Lease) failed(err error) {
 // known, which leaves the safe end where it was; or with the cause of ctx.
 func (l *Lease) Renew(ctx context.Context) error {
 	sent := l.locker.now()
-	raw, err := l.run(ctx, l.ttl/6, "renew", renewScript,
-		[]string{l.name}, l.token, l.ttl.Milliseconds())
-	state := gone
-	if err == nil {
-		state, err = parseOwnership("renew", raw)
-		if err != nil {
-			err = l.failure("renew", err, FaultOther)
-		}
-	}
+	votes := l.ask(ctx, l.ttl/6, renewal, []string{l.name}, l.token, l.ttl.Milliseconds())
+	state, err := votes.outcome(ctx)
 	if err != nil {
 		if ctx.Err() == nil { // being called off is no failure
 			l.failed(err)
@@ -136,6 +129,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		return l.lost(state)
 	}
 	l.extend(sent)
+	l.restore(ctx, votes)
 	return nil
 }
 
@@ -202,8 +196,8 @@ func (l *Lease) Keep(ctx context.Context, log *slog.Logger) error {
 // refresh keeps the holder record alive. A failure leaves a lock that nobody
 // can put a name to, which is not worth more than a line in the log.
 func (l *Lease) refresh(ctx context.Context, log *slog.Logger) {
-	_, err := l.run(ctx, l.ttl/6, "refresh", refreshScript,
-		[]string{beside("holders", l.name)}, l.token, recordTTL(l.ttl).Milliseconds())
+	_, err := l.ask(ctx, l.ttl/6, refreshing,
+		[]string{beside("holders", l.name)}, l.token, recordTTL(l.ttl).Milliseconds()).outcome(ctx)
 	if err != nil {
 		log.Debug(err.Error(), "event", "refresh_failed", "lock", l.name)
 	}
@@ -264,16 +258,15 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
-	raw, err := l.run(ctx, max(l.ttl/6, minReleaseTry), "release", releaseScript,
-		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled))
-	if err != nil {
-		return gone, err
+	state, err := l.ask(ctx, max(l.ttl/6, minReleaseTry), releasing,
+		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled)).outcome(ctx)
+	if failure, _ := errors.AsType[*ServerError](err); failure != nil && failure.Fault == FaultTryAgain && l.keep == 0 && l.success == "" {
+		// The slot is on its way to another node, where scripts of many keys
+		// have to wait. The lock alone can be deleted: those who wait for it
+		// find it free within a second of their next question.
+		return l.ask(ctx, max(l.ttl/6, minReleaseTry), deletion, []string{l.name}, l.token).outcome(ctx)
 	}
-	state, err := parseOwnership("release", raw)
-	if err != nil {
-		return gone, l.failure("release", err, FaultOther)
-	}
-	return state, nil
+	return state, err
 }
 
 // minReleaseTry is the least that one try of a release waits for its reply:
@@ -300,48 +293,6 @@ func (l *Lease) settle(ctx context.Context) {
 }
 
 const settleBudget = time.Second
-
-// run sends one script and returns its reply, a [*ServerError], or the cause
-// of ctx. It returns as soon as ctx is done or the budget is over, whatever
-// the client does: that looks at deadlines only, and at none while it shakes
-// hands by TLS.
-func (l *Lease) run(
-	ctx context.Context, budget time.Duration, op, script string, keys []string, args ...any,
-) (any, error) {
-	type result struct {
-		reply any
-		err   error
-	}
-	done := make(chan result, 1)
-	bounded, cancel := context.WithTimeout(ctx, budget)
-	l.calls.Go(func() {
-		defer cancel()
-		reply, err := eval(bounded, l.locker.client, script, keys, args...)
-		done <- result{reply, err}
-	})
-	var r result
-	select {
-	case r = <-done:
-	case <-bounded.Done():
-		select {
-		case r = <-done: // the exchange ended, and with it its context
-		default:
-			r.err = context.DeadlineExceeded
-		}
-	}
-	switch {
-	case r.err == nil:
-		return r.reply, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	default:
-		return nil, l.failure(op, r.err, classify(r.err))
-	}
-}
-
-func (l *Lease) failure(op string, err error, fault Fault) *ServerError {
-	return &ServerError{Op: op, Name: l.name, Place: l.locker.place, Fault: fault, Err: err}
-}
 
 func flag(set bool) int {
 	if set {

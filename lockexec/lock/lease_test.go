@@ -25,7 +25,7 @@ func request() lock.Request {
 	return lock.Request{Name: name, TTL: 15 * time.Second, Holder: lock.NewHolder("web-3", "generate-report.sh")}
 }
 
-func acquire(t *testing.T, client *redis.Client) *lock.Lease {
+func acquire(t *testing.T, client redis.UniversalClient) *lock.Lease {
 	t.Helper()
 	lease, err := lock.New(client).Acquire(t.Context(), request())
 	if err != nil {
@@ -47,7 +47,7 @@ func get(t *testing.T, admin *redis.Client, key string) string {
 }
 
 func TestAcquireSetsEverythingInOneGo(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		before := lock.Now()
 		lease := acquire(t, client)
 		if _, err := uuid.Parse(lease.Token()); err != nil {
@@ -92,7 +92,7 @@ func everyKeyHasTTL(t *testing.T, admin *redis.Client, atLeast int) {
 }
 
 func TestAcquireOfAHeldLockSaysWhoHoldsIt(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		lease := acquire(t, client)
 		_, err := lock.New(client).Acquire(t.Context(), request())
 		var held *lock.HeldError
@@ -112,7 +112,7 @@ func TestAcquireOfAHeldLockSaysWhoHoldsIt(t *testing.T) {
 }
 
 func TestAForeignLockIsRespectedAndReported(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		admin.SetNX(t.Context(), name, "someone-else", 10*time.Second)
 		_, err := lock.New(client).Acquire(t.Context(), request())
 		var held *lock.HeldError
@@ -138,7 +138,7 @@ func TestAForeignLockIsRespectedAndReported(t *testing.T) {
 }
 
 func TestOneOfManyGetsTheLock(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		const contenders = 20
 		results := make(chan error, contenders)
 		for range contenders {
@@ -163,7 +163,7 @@ func TestOneOfManyGetsTheLock(t *testing.T) {
 }
 
 func TestRenewStartsTheLeaseAnew(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		lease := acquire(t, client)
 		end := lease.SafeEnd()
 		admin.PExpire(t.Context(), name, 5*time.Second)
@@ -182,7 +182,7 @@ func TestRenewStartsTheLeaseAnew(t *testing.T) {
 // The trap of a refresh that makes a lock anew which another may have held in
 // between.
 func TestRenewNeverBringsALockBack(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		lease := acquire(t, client)
 		end := lease.SafeEnd()
 		admin.Del(t.Context(), name)
@@ -215,7 +215,7 @@ func lostFor(t *testing.T, err error, reason lock.LossReason) {
 }
 
 func TestReleaseLeavesNothingButTheFence(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		lease := acquire(t, client)
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -231,7 +231,7 @@ func TestReleaseLeavesNothingButTheFence(t *testing.T) {
 // The trap of the stale unlock: one whose lease ran out deletes the lock of
 // the next holder.
 func TestReleaseNeverDeletesAnothersLock(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		stale := acquire(t, client)
 		admin.Del(t.Context(), name) // as if it had expired
 		lostFor(t, stale.Release(t.Context()), lock.LossMissing)
@@ -249,7 +249,7 @@ func TestReleaseNeverDeletesAnothersLock(t *testing.T) {
 
 // The trap of the lock that outlives a crashed owner.
 func TestALockWhoseOwnerDiedIsFreedByItsTTL(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		req := request()
 		req.TTL = 200 * time.Millisecond
 		dead, err := lock.New(client).Acquire(t.Context(), req)
@@ -283,7 +283,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func TestTheFenceRisesThroughEverything(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		var last int64
 		next := func(after string) {
 			t.Helper()
@@ -321,7 +321,7 @@ func TestTheFenceRisesThroughEverything(t *testing.T) {
 }
 
 func TestRecordsOfTheDeadDoNotPileUp(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		for range 5 {
 			acquire(t, client)
 			admin.Del(t.Context(), name) // expired, never released
@@ -334,7 +334,7 @@ func TestRecordsOfTheDeadDoNotPileUp(t *testing.T) {
 }
 
 func TestRecordsOfTheWrongTypeDoNotMatter(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		admin.Set(t.Context(), holders, "no hash", time.Minute)
 		lease := acquire(t, client)
 		admin.Del(t.Context(), holders)
@@ -349,7 +349,7 @@ func TestRecordsOfTheWrongTypeDoNotMatter(t *testing.T) {
 }
 
 func TestAHolderRecordCannotSteerATerminal(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		admin.Set(t.Context(), name, "tok", time.Minute)
 		for _, record := range []string{
 			`{"host":"h\u001b[31m","pid":1,"label":"l\u0007\r\n","command":"c\u202e","since":1}`,

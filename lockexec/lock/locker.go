@@ -25,21 +25,19 @@ const (
 // that there is one for a lock that is still held. See hold in line.lua.
 const minRecordTTL = 4 * time.Hour
 
-// Locker takes locks on one server. It is safe for concurrent use.
+// Locker takes locks on one server, on a cluster, or on a quorum of servers. It
+// is safe for concurrent use.
 type Locker struct {
-	client processor
-	place  string
-	now    func() Instant
-
-	// listen returns a client for one that blocks while it waits to be woken.
-	listen func() *redis.Client
+	servers []*server // one, or a quorum
+	now     func() Instant
 }
 
-// New returns a Locker on the server of client, which stays the caller's to
-// close. Any client will do; one from [NewClient] notices time-outs sooner and
-// costs fewer round trips.
-func New(client *redis.Client) *Locker {
-	return &Locker{client: client, place: place(client), now: Now, listen: func() *redis.Client { return newListener(client) }}
+// New returns a Locker on the server, or the cluster, of client, which stays the
+// caller's to close. A [*redis.Client] and a [*redis.ClusterClient] will do; one
+// from [NewClient] or [NewClusterClient] notices time-outs sooner and costs
+// fewer round trips.
+func New(client redis.UniversalClient) *Locker {
+	return &Locker{servers: []*server{newServer(client)}, now: Now}
 }
 
 // Request is what [Locker.Acquire] is asked for.
@@ -66,6 +64,10 @@ type Request struct {
 	// OnWait, unless nil, is told how things stand whenever the server was
 	// asked while waiting. It must not wait for anything.
 	OnWait func(Waiting)
+
+	// Replicas is how many replicas must have the lock before Acquire returns
+	// it, as told by WAIT; with fewer, it fails. A quorum has none.
+	Replicas int
 
 	// Once, unless empty, names the success of a run: the lock is refused with
 	// [ErrDone] when [Lease.Succeed] was told of one with this ID that is not
@@ -126,8 +128,14 @@ func (r *Request) check() error {
 	if r.Capacity < Shared || r.Capacity > MaxCapacity {
 		return fmt.Errorf("a capacity of %d is outside of 1 to %d", int(r.Capacity), MaxCapacity)
 	}
+	if r.Replicas < 0 {
+		return fmt.Errorf("%d replicas", r.Replicas)
+	}
 	return CheckTTL(r.TTL)
 }
+
+// ErrQuorum is what a quorum is asked for and does not have: see [NewQuorum].
+var ErrQuorum = errors.New("a quorum of servers has locks for one holder alone, and no replicas")
 
 // CheckTTL says what is wrong with a ttl, or returns nil. The server would take
 // a ttl of 0 for "delete" at a renewal, and cuts what is below a millisecond.

@@ -31,23 +31,36 @@ const aclUser = "user locker on >pw-locker ~lock:report:* ~redlockrun:* -@all " 
 
 // forEachPlace runs a test on a fresh, empty server of each kind. admin has
 // all rights there.
-func forEachPlace(t *testing.T, test func(t *testing.T, client, admin *redis.Client)) {
-	places := map[string]func(t *testing.T) (client, admin *redis.Client){
-		"tcp": func(t *testing.T) (*redis.Client, *redis.Client) {
+func forEachPlace(t *testing.T, test func(t *testing.T, client redis.UniversalClient, admin *redis.Client)) {
+	places := map[string]func(t *testing.T) (redis.UniversalClient, *redis.Client){
+		"tcp": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
 			s := redistest.Start(t)
 			return newClient(t, &redis.Options{Addr: s.Addr()}), s.Client(t)
 		},
-		"unix": func(t *testing.T) (*redis.Client, *redis.Client) {
+		"unix": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
 			s := redistest.Start(t)
 			return newClient(t, &redis.Options{Network: "unix", Addr: s.Socket()}), s.Client(t)
 		},
-		"tls+acl": func(t *testing.T) (*redis.Client, *redis.Client) {
+		"tls+acl": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
 			s := redistest.Start(t, redistest.WithTLS(), redistest.WithACL(aclUser))
 			return newClient(t, &redis.Options{
 				Addr: s.TLSAddr(), Username: "locker", Password: "pw-locker", TLSConfig: tlsConfig(t, s),
 			}), s.Client(t)
 		},
-		"embedded": func(t *testing.T) (*redis.Client, *redis.Client) {
+		"sentinel": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
+			s := redistest.StartSentinel(t, 0, redistest.WithACL(aclUser))
+			client := lock.NewSentinelClient(&redis.Options{Username: "locker", Password: "pw-locker"},
+				lock.Sentinels{Master: s.Name, Addrs: s.Addrs(), Username: "sentinel", Password: "sentinel"})
+			t.Cleanup(func() { _ = client.Close() })
+			return client, s.Primary(t).Client(t)
+		},
+		"cluster": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
+			c := redistest.StartCluster(t, 1, redistest.WithACL(aclUser+" +cluster|slots +asking"))
+			client := lock.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), Username: "locker", Password: "pw-locker"})
+			t.Cleanup(func() { _ = client.Close() })
+			return client, c.NodeOf(t, name).Client(t)
+		},
+		"embedded": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
 			m := miniredis.NewMiniRedis()
 			if err := m.Start(); err != nil {
 				t.Fatal(err)

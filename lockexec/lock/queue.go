@@ -61,9 +61,15 @@ func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
 				Ahead: reply.ahead, Waited: waited, Left: left,
 			})
 		}
+		if l.quorum() {
+			if err := retryLater(ctx, left); err != nil {
+				return a.end(ctx, reply, err)
+			}
+			continue
+		}
 		if listener == nil {
 			//nolint:contextcheck // it ends by being closed, in every case
-			listener = listen(l.listen(), wakeKey(a.req.Name, a.lease.token))
+			listener = listen(l.servers[0].listen(), wakeKey(a.req.Name, a.lease.token))
 		}
 		if err := listener.await(ctx, reply, left); err != nil {
 			return a.end(ctx, reply, err)
@@ -90,7 +96,7 @@ func nextQuestion(reply acquireReply, left time.Duration) time.Duration {
 
 // listener blocks on a waiter's list, on a connection of its own.
 type listener struct {
-	client *redis.Client
+	client blocker
 	ask    chan struct{} // it is time to ask
 	watch  chan struct{} // ask every second from now on
 	done   chan struct{}
@@ -119,7 +125,7 @@ func (l *listener) await(ctx context.Context, reply acquireReply, left time.Dura
 // given up after a little more.
 const blockFor = 60 * time.Second
 
-func listen(client *redis.Client, list string) *listener {
+func listen(client blocker, list string) *listener {
 	l := &listener{client: client, ask: make(chan struct{}, 1), watch: make(chan struct{}, 1), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -31,7 +31,7 @@ type line struct {
 	served []int
 }
 
-func newLine(t *testing.T, client *redis.Client) *line {
+func newLine(t *testing.T, client redis.UniversalClient) *line {
 	return &line{t: t, locker: lock.New(client)}
 }
 
@@ -109,7 +109,7 @@ func expectTTLs(t *testing.T, admin *redis.Client) {
 }
 
 func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		holder := acquire(t, client)
 		l := newLine(t, client)
 		const n = 100
@@ -169,7 +169,7 @@ func TestCommandsPerHandOff(t *testing.T) {
 // Nobody passes those who wait: not even when the lock is free and they have
 // not yet noticed.
 func TestANewcomerDoesNotPassTheLine(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		acquire(t, client)
 		l := newLine(t, client)
 		l.join(0, waitRequest())
@@ -198,7 +198,7 @@ func TestANewcomerDoesNotPassTheLine(t *testing.T) {
 // Who leaves the line leaves nothing behind, and passes on what it was granted
 // in that moment.
 func TestLeavingTheLine(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		for range 20 {
 			holder := acquire(t, client)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +230,7 @@ func TestLeavingTheLine(t *testing.T) {
 }
 
 func TestAWaitThatRunsOut(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, admin *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		acquire(t, client)
 		req := request()
 		req.Wait = 300 * time.Millisecond
@@ -280,7 +280,7 @@ func TestScriptsTakeNoTimeFromTheirCallers(t *testing.T) {
 // A sorted set that is somebody's data is no lock: nothing is done to it.
 // A key may have blanks and a tag of its own: its waiters are woken as others.
 func TestWaitersOfAnyKeyAreWoken(t *testing.T) {
-	forEachPlace(t, func(t *testing.T, client, _ *redis.Client) {
+	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		for _, key := range []string{"my key", "a {tag} b", "100% %d"} {
 			full, err := lock.Name("lock:report:", key)
 			if err != nil {

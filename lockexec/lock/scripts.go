@@ -1,19 +1,13 @@
 package lock
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-// The scripts go out as plain EVAL: a run sends each a few times at most, so
-// that EVALSHA would save nothing, and would cost a second trip on a server
-// that does not know the script, and a right of its own.
+// The parts of what goes out: see operation.
 var (
 	//go:embed scripts/prelude.lua
 	prelude string
@@ -25,52 +19,15 @@ var (
 	renewScript string
 	//go:embed scripts/release.lua
 	releaseScript string
+	//go:embed scripts/delete.lua
+	deleteScript string
 	//go:embed scripts/refresh.lua
 	refreshScript string
+	//go:embed scripts/restore.lua
+	restoreScript string
+	//go:embed scripts/raise.lua
+	raiseScript string
 )
-
-// processor is what the package needs of a client; *redis.Client is one.
-type processor interface {
-	Process(ctx context.Context, cmd redis.Cmder) error
-}
-
-// onceCmd is a command that the client does not send a second time by itself:
-// only we know what a reply that got lost means for each script.
-type onceCmd struct{ *redis.Cmd }
-
-func (onceCmd) NoRetry() bool { return true }
-
-// source is what goes out for a script: with what it shares with others, and
-// without the comments, which are half of it.
-func source(script string) string {
-	parts := prelude
-	if script == acquireScript || script == releaseScript {
-		parts += line
-	}
-	var b strings.Builder
-	for text := range strings.Lines(parts + script) {
-		if code := strings.TrimSpace(text); code != "" && !strings.HasPrefix(code, "--") {
-			b.WriteString(code)
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
-}
-
-func eval(ctx context.Context, client processor, script string, keys []string, args ...any) (any, error) {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, "eval", source(script), len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	words = append(words, args...)
-	cmd := onceCmd{redis.NewCmd(ctx, words...)}
-	cmd.SetFirstKeyPos(3)
-	if err := client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
-}
 
 // acquireReply is what acquire.lua says: acquired with a fence, done, used with
 // another capacity, or held.
@@ -81,7 +38,13 @@ type acquireReply struct {
 	done     bool
 	spent    bool
 	capacity *Capacity
+	young    time.Duration // until a server that was just started gives its vote
 
+	// split: of the servers of a quorum, some have it from one, some from
+	// another, and nobody from most.
+	split bool
+
+	token     string // of the holder, where there is one
 	holder    *Holder
 	remaining time.Duration
 	heldFor   time.Duration
@@ -125,19 +88,29 @@ func parseAcquireReply(reply any) (acquireReply, error) {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		return acquireReply{acquired: true, fence: fence}, nil
+	case int64(5):
+		if len(fields) != 2 {
+			return acquireReply{}, badReply("acquire", reply)
+		}
+		left, err := parseInt(fields[1])
+		if err != nil {
+			return acquireReply{}, badReply("acquire", reply)
+		}
+		return acquireReply{young: max(1, millis(left))}, nil
 	case int64(0):
-		if len(fields) != 6 {
+		if len(fields) != 7 {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		pttl, err1 := parseInt(fields[1])
 		record, ok := fields[2].(string)
 		nowMillis, err2 := parseInt(fields[3])
 		ahead, err3 := parseInt(fields[4])
-		if err1 != nil || err2 != nil || err3 != nil || !ok {
+		token, isText := fields[6].(string)
+		if err1 != nil || err2 != nil || err3 != nil || !ok || !isText {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		held := acquireReply{
-			holder: decodeHolder(record), remaining: NoExpiry, ahead: int(max(0, ahead)), watch: fields[5] == int64(1),
+			token: token, holder: decodeHolder(record), remaining: NoExpiry, ahead: int(max(0, ahead)), watch: fields[5] == int64(1),
 		}
 		if pttl >= 0 {
 			held.remaining = millis(pttl)

@@ -10,8 +10,9 @@
 --       3 holder record: a JSON object with at least one field
 --       4 capacity
 --       5 1 if the caller waits, else 0
+--       6 for how long this server must have been up, ms, or 0
 -- reply {1, fence}                            acquired
---       {0, ms, holder record or '', now, ahead, watch}
+--       {0, ms, holder record or '', now, ahead, watch, token or ''}
 --                                             held, until in ms as PTTL gives it
 --                                             at the latest; now is this server's
 --                                             time, ms; so many are in line
@@ -21,6 +22,22 @@
 --       {2}                                   done: the success marker is there
 --       {3, capacity}                         the lock is used with another capacity
 --       {4}                                   too late: the token was released
+--       {5, ms}                               this server is up for too short
+-- too_young returns the reply of a server that was up for less than it must. It
+-- counts in whole seconds, which begin at any time within one.
+local function too_young(least)
+  if least == 0 then
+    return nil
+  end
+  local info = redis.pcall('INFO', 'server')
+  if type(info) == 'table' and info.err then
+    return info
+  end
+  local up = tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or 0)
+  local left = least + 1000 - up * 1000
+  return left > 0 and {5, left} or nil
+end
+
 local token, ttl, record, capacity = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local waits = ARGV[5] == '1'
 
@@ -37,10 +54,15 @@ if failure then
   return failure
 end
 
+local young = state ~= 1 and too_young(tonumber(ARGV[6]))
+if young then
+  return young
+end
+
 if success and redis.call('EXISTS', success) == 1 then
   leave_line(token)
   if state == 1 then
-    drop(token)
+    drop(lock, token)
     redis.call('HDEL', holders, token)
   end
   serve(now_us)
@@ -53,7 +75,7 @@ local function confirm()
   leave_line(token)
   local fence = string.match(redis.call('HGET', holders, token) or '', '"fence":(%d+)}$')
   if not fence then -- the record was lost
-    drop(token)
+    drop(lock, token)
     fence = hold(now_us, token, capacity, ttl, ttl, record)
   end
   return {1, fence}
@@ -111,10 +133,15 @@ if owned(lock, token) == 1 then -- served, with the others or alone
   return confirm()
 end
 
+local refusal = not waits and refused(lock, token) -- who waits has written
+if refusal then
+  return refusal
+end
 kind, holder = occupancy(now)
 local left = redis.call('PTTL', lock)
 if kind == 'many' then
   left = math.max(math.floor(redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')[2] - now), 0)
 end
 local ahead = waits and keep_place() or redis.call('ZCARD', queue)
-return {0, left, present_record(kind, holder), string.format('%.0f', now), ahead, ahead < watchers and 1 or 0}
+return {0, left, present_record(kind, holder), string.format('%.0f', now), ahead, ahead < watchers and 1 or 0,
+  kind == 'one' and holder or ''}

@@ -97,7 +97,7 @@ local function hold(now_us, token, capacity, ttl, lease, record)
     last = 0
   end
   local fence = string.format('%.0f', math.max(last + 1, now_us))
-  redis.call('SET', fence_counter, fence, 'PX', math.max(hour, 10 * lease))
+  redis.call('SET', fence_counter, fence, 'PX', fence_ttl(lease))
   if capacity == 1 or redis.call('EXISTS', lock) == 0 then
     redis.call('DEL', holders) -- of those who died
   end
@@ -111,15 +111,6 @@ local function hold(now_us, token, capacity, ttl, lease, record)
     set_lease(lock, token, ttl)
   end
   return fence
-end
-
--- drop takes the lock from token, which owns it.
-local function drop(token)
-  if lease_end(lock, token) then
-    redis.call('ZREM', lock, token)
-  else
-    redis.call('DEL', lock)
-  end
 end
 
 local function leave_line(token)

@@ -49,6 +49,34 @@ local function owned(lock, token)
   return -1
 end
 
+-- refused returns the error of a server whose word on a lock that is not ours
+-- proves nothing: a replica, whose data may be old, or a master that was cut
+-- off. It answers reads, so that it is asked to write, what changes nothing.
+local function refused(lock, token)
+  local reply = redis.pcall('ZREM', lock, token)
+  local failure = type(reply) == 'table' and reply.err
+  for _, word in ipairs({'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'NOPERM', "can't run this command", 'ACL failure'}) do
+    if failure and string.find(failure, word, 1, true) then
+      return reply
+    end
+  end
+end
+
+-- drop takes the lock from token, which owns it.
+local function drop(lock, token)
+  if lease_end(lock, token) then
+    redis.call('ZREM', lock, token)
+  else
+    redis.call('DEL', lock)
+  end
+end
+
+-- fence_ttl returns for how long the fence counter of a lock with that ttl is
+-- kept, ms: longer than any plausible step back of this server's clock.
+local function fence_ttl(ttl)
+  return math.max(3600000, 10 * ttl)
+end
+
 -- set_lease has token's hold on the lock, which it owns, end in ttl ms.
 local function set_lease(lock, token, ttl)
   if not lease_end(lock, token) then

@@ -19,6 +19,10 @@ local state, failure = owned(lock, token)
 if failure then
   return failure
 end
+local refusal = state ~= 1 and refused(lock, token)
+if refusal then
+  return refusal
+end
 if state == 1 then
   if ARGV[3] ~= '' then
     redis.call('SET', success, ARGV[3], 'PX', ARGV[4])
@@ -41,7 +45,7 @@ if state == 1 then
       redis.call('SET', lock, kept, 'XX', 'PX', keep)
     end
   else
-    drop(token)
+    drop(lock, token)
   end
 end
 -- By pcall: what stays of us is matched by its token when read, or falls

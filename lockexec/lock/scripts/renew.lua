@@ -10,5 +10,6 @@ if failure then
 end
 if state == 1 then
   set_lease(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+  return 1
 end
-return state
+return refused(KEYS[1], ARGV[1]) or state
