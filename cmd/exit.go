@@ -286,7 +286,7 @@ var serverHints = map[lock.Fault]string{
 	lock.FaultWrongPass: "Check user (--redis-username) and password (REDISCLI_AUTH, --redis-password-file, or the URL)",
 	lock.FaultNoPerm: "The ACL user lacks a right: it needs +eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
 		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop on the lock's name and on the pattern ~redlockrun:*",
-	lock.FaultReadOnly: "%[1]s is a replica: give the address of its primary",
+	lock.FaultReadOnly: "%[1]s is a replica: give the address of its primary, or use redis-sentinel://",
 	lock.FaultLoading:  "The server is reading its data from disk: try again later, or raise --connect-timeout",
 	lock.FaultMisconf: "The server can't save to disk and refuses writes: see its log and " +
 		"\"redis-cli INFO persistence\"",
@@ -300,9 +300,12 @@ var serverHints = map[lock.Fault]string{
 		"or find the client that leaks them with \"redis-cli CLIENT LIST\"",
 	lock.FaultClusterDown: "The cluster does not serve this lock's slot: see \"redis-cli CLUSTER INFO\"",
 	lock.FaultTryAgain:    "The cluster is moving this lock's slot: try again later",
-	lock.FaultMoved:       "%[1]s is a node of a Redis Cluster, and the lock's slot is on another",
+	lock.FaultMoved:       "%[1]s is a node of a Redis Cluster, and the lock's slot is on another: write redis-cluster://%[1]s",
 	lock.FaultWrongType: "%[2]s exists and is no lock: choose another --key or --prefix, " +
 		"or look at it with \"redis-cli TYPE\"",
+	lock.FaultYoung:    "A server of a quorum counts once it is up for as long as the --ttl of those who may have had locks on it",
+	lock.FaultNoQuorum: "Each server has the lock from somebody else, or had it and lost it: try again later",
+	lock.FaultReplicas: "The lock was given back. Are the replicas connected (\"redis-cli INFO replication\")? --wait-replicas says how many must be",
 }
 
 func serverHint(err *lock.ServerError) string {

@@ -58,7 +58,7 @@ func wrapped(err error) error {
 }
 
 func TestEveryFaultHasANextStep(t *testing.T) {
-	for fault := lock.FaultUnreachable; fault <= lock.FaultWrongType; fault++ {
+	for fault := lock.FaultUnreachable; fault <= lock.FaultReplicas; fault++ {
 		hint := serverHint(&lock.ServerError{Fault: fault, Place: "PLACE", Name: "NAME", Err: errors.New("x")})
 		if hint == "" || strings.Contains(hint, "%") {
 			t.Errorf("fault %d has the hint %q", fault, hint)

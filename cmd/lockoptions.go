@@ -22,6 +22,7 @@ type lockOptions struct {
 	shared       bool
 	slots        int
 	label        string
+	replicas     int
 	progress     progressMode
 
 	redis  redisOptions
@@ -39,7 +40,8 @@ func (o *lockOptions) addFlags(fs *pflag.FlagSet) {
 	fs.VarP(waitValue{&o.wait}, "wait", "w", "wait in line for up to this `DURATION`, or forever")
 	fs.VarP(codeValue{&o.conflictCode}, "conflict-exit-code", "E", "exit `CODE` when the lock is busy, or the wait ran out")
 	fs.BoolVarP(&o.shared, "shared", "s", false, "share the lock with others who do: many readers, or one who does not share")
-	fs.Var(slotsValue{&o.slots}, "slots", "let `N` hold the lock at once; all who use the key must say the same")
+	fs.Var(countValue{&o.slots, 1, lock.MaxCapacity}, "slots", "let `N` hold the lock at once; all who use the key must say the same")
+	fs.Var(countValue{&o.replicas, 0, maxReplicas}, "wait-replicas", "start only when `N` replicas of the Redis server have the lock")
 	fs.StringVar(&o.label, "holder-label", "", "`NAME` that those who find the lock busy are shown (default the host's)")
 	fs.Var(newChoice(&o.progress, progressAuto, progressAuto, progressAlways, progressNever), "progress",
 		"show on standard error what is waited for: auto is on a terminal line, or else in a message at times (`WHEN`)")
@@ -84,7 +86,11 @@ func (p *program) load(cmd *cobra.Command) (sources, *configError, error) {
 	return from, wrong, nil
 }
 
-const maxLabel = 128
+// Limits of settings that have none of their own.
+const (
+	maxLabel    = 128
+	maxReplicas = 1000
+)
 
 // check notes what can't be meant, and returns where the lock is kept.
 func (o *lockOptions) check(from sources, environ func(string) (string, bool), wrong *configError) connect.Target {
@@ -106,7 +112,23 @@ func (o *lockOptions) check(from sources, environ func(string) (string, bool), w
 	if text := o.label; text != printable(text) || len(text) > maxLabel {
 		wrong.add(from.of("holder-label"), "must be printable text of at most %d bytes", maxLabel)
 	}
-	return o.redis.resolve(from, environ, wrong)
+	target := o.redis.resolve(from, environ, wrong)
+	o.checkPlaces(target.Places, from, wrong)
+	return target
+}
+
+// checkPlaces notes what the place can't do.
+func (o *lockOptions) checkPlaces(places []lock.Place, from sources, wrong *configError) {
+	if len(places) > 1 {
+		for name, given := range map[string]bool{"shared": o.shared, "slots": o.slots != 1, "wait-replicas": o.replicas != 0} {
+			if given {
+				wrong.add(from.of(name), "is not offered by a quorum of servers: give one --redis, or leave it out")
+			}
+		}
+	}
+	if len(places) == 1 && places[0].Embedded && o.replicas != 0 {
+		wrong.add(from.of("wait-replicas"), "is for a real server: embedded has no replicas")
+	}
 }
 
 // name makes the full name of the lock, and refuses one that this run is

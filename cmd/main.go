@@ -142,6 +142,8 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 		p.newVersionCommand(),
 		newExitCodesTopic(),
 		newEnvironmentTopic(root),
+		newPlacesTopic(),
+		newGuaranteesTopic(),
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,8 @@ type redisOptions struct {
 func (o *redisOptions) addFlags(fs *pflag.FlagSet) {
 	o.connectTimeout = lock.DefaultConnectTimeout
 	fs.StringArrayVarP(&o.places, "redis", "r", nil,
-		"`PLACE` where locks are kept: "+lock.Schemes+" (a server of this user on this host) (default "+defaultRedis+")")
+		"`PLACE` where locks are kept: the URL of a Redis server, or embedded, for this host alone; "+
+			"more than one server: see redlockrun help places (default "+defaultRedis+")")
 	fs.StringVar(&o.username, "redis-username", "", "ACL `USER` to log in as")
 	fs.StringVar(&o.passwordFile, "redis-password-file", "", "`FILE` that holds the password (or set REDISCLI_AUTH)")
 	fs.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` with the CA certificates to trust instead of the system's")
@@ -49,27 +51,58 @@ func (o *redisOptions) resolve(from sources, environ func(string) (string, bool)
 	if o.connectTimeout <= 0 {
 		wrong.add(from.of("connect-timeout"), "must be more than 0")
 	}
-	text := defaultRedis
-	switch len(o.places) {
-	case 0:
+	places := o.places
+	if len(places) == 0 {
 		if _, given := from["redis"]; given {
 			wrong.add(from.of("redis"), "is empty: write one of %s", lock.Schemes)
 			return t
 		}
-	case 1:
-		text = o.places[0]
-	default:
-		wrong.add(from.of("redis"), "names %d servers: name one", len(o.places))
+		places = []string{defaultRedis}
+	}
+	for _, text := range places {
+		place, err := lock.ParsePlace(text)
+		if err != nil {
+			wrong.add(from.of("redis"), "%v", err)
+			return t
+		}
+		t.Places = append(t.Places, place)
+	}
+	if !checkQuorum(t.Places, from, wrong) {
 		return t
 	}
-	var err error
-	if t.Place, err = lock.ParsePlace(text); err != nil {
-		wrong.add(from.of("redis"), "%v", err)
-		return t
+	before := len(wrong.problems)
+	for i := range t.Places {
+		o.addCredentials(&t.Places[i], from, environ, wrong)
+		if len(wrong.problems) > before { // the same is wrong with all
+			return t
+		}
 	}
-	o.addCredentials(&t.Place, from, environ, wrong)
-	t.TLS = o.tls(t.Place, from, wrong)
+	t.TLS = o.tls(t.Places, from, wrong)
 	return t
+}
+
+// checkQuorum notes what is wrong with several servers.
+func checkQuorum(places []lock.Place, from sources, wrong *configError) bool {
+	if len(places) == 1 {
+		return true
+	}
+	if len(places) == 2 {
+		wrong.add(from.of("redis"), "names 2 servers: name one, or three or more that are a quorum (of two, none could fail)")
+		return false
+	}
+	seen := map[string]bool{}
+	for _, place := range places {
+		switch {
+		case place.Addr == "":
+			wrong.add(from.of("redis"), "names %s as one of several: a quorum is of single servers, redis://, rediss:// or unix://", place)
+			return false
+		case seen[place.String()]:
+			wrong.add(from.of("redis"), "names %s twice: a quorum is of servers that are independent of each other", place)
+			return false
+		}
+		seen[place.String()] = true
+	}
+	return true
 }
 
 // addCredentials puts user and password into the place. A password comes from
@@ -136,12 +169,12 @@ func readPassword(path string) (string, error) {
 	return password, nil
 }
 
-// tls is nil for a place without TLS.
-func (o *redisOptions) tls(place lock.Place, from sources, wrong *configError) *connect.TLS {
-	if !place.TLS {
+// tls is nil for places without TLS.
+func (o *redisOptions) tls(places []lock.Place, from sources, wrong *configError) *connect.TLS {
+	if !slices.ContainsFunc(places, func(p lock.Place) bool { return p.TLS }) {
 		for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "tls-server-name", "tls-insecure"} {
 			if _, given := from[name]; given {
-				wrong.add(from.of(name), "is of use with rediss:// only, but the server is %s", place)
+				wrong.add(from.of(name), "is of use with rediss:// only, but the server is %s", places[0])
 			}
 		}
 		return nil

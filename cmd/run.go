@@ -197,6 +197,7 @@ func (p *program) plan(cmd *cobra.Command, opts *runOptions) (*guard.Options, er
 			Name:           name,
 			Command:        p.command,
 			Capacity:       opts.lock.capacity(),
+			Replicas:       opts.lock.replicas,
 			Wait:           opts.lock.wait,
 			Once:           opts.once,
 			OnceTTL:        opts.onceTTL,

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redlockrun/redlockrun/lockexec"
@@ -80,17 +80,17 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 	}
 	ctx, stop := stoppable()
 	defer stop()
-	client, err := open(ctx, target)
+	locker, connections, err := open(ctx, target)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer connections.Close()
 	line := newWaitingLine(os.Stderr, opts.output.logger(), opts.progress, opts.output.format == jsonFormat || opts.output.quiet)
 	holder := lock.NewHolder(opts.label, "acquire")
 	holder.PID = os.Getppid() // who will have the token
-	lease, err := lock.New(client).Acquire(ctx, lock.Request{
+	lease, err := locker.Acquire(ctx, lock.Request{
 		Name: name, TTL: opts.ttl, Capacity: opts.capacity(), Wait: opts.wait, OnWait: line.update,
-		ConnectTimeout: opts.redis.connectTimeout, Holder: holder,
+		Replicas: opts.replicas, ConnectTimeout: opts.redis.connectTimeout, Holder: holder,
 	})
 	line.end()
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
@@ -201,12 +201,12 @@ func (p *program) byToken(
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, opts.redis.connectTimeout, errNoAnswer)
 	defer cancel()
-	client, err := open(ctx, target)
+	locker, connections, err := open(ctx, target)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	err = do(ctx, lock.New(client).Resume(name, opts.token, opts.ttl))
+	defer connections.Close()
+	err = do(ctx, locker.Resume(name, opts.token, opts.ttl))
 	if lost := (*lock.LostError)(nil); errors.As(err, &lost) {
 		return &notOursError{lost}
 	}
@@ -253,10 +253,10 @@ func stoppable() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// open returns a client of the place, where something listens.
-func open(ctx context.Context, target connect.Target) (*redis.Client, error) {
+// open opens the place, where something listens.
+func open(ctx context.Context, target connect.Target) (*lock.Locker, io.Closer, error) {
 	if err := target.Start(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return target.Client()
+	return target.Open()
 }

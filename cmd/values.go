@@ -209,21 +209,24 @@ func (v waitValue) Set(text string) error {
 }
 
 // slotsValue is a number of holders.
-type slotsValue struct{ to *int }
+type countValue struct {
+	to          *int
+	least, most int
+}
 
-func (v slotsValue) String() string {
+func (v countValue) String() string {
 	if v.to == nil {
 		return ""
 	}
 	return strconv.Itoa(*v.to)
 }
 
-func (slotsValue) Type() string { return "number" }
+func (countValue) Type() string { return "number" }
 
-func (v slotsValue) Set(text string) error {
+func (v countValue) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil || n < 1 || n > lock.MaxCapacity {
-		return fmt.Errorf("is no number from 1 to %d", lock.MaxCapacity)
+	if err != nil || int(n) < v.least || int(n) > v.most {
+		return fmt.Errorf("is no number from %d to %d", v.least, v.most)
 	}
 	*v.to = int(n)
 	return nil
