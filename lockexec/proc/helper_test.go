@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 
 // wrap is the smallest supervisor: it runs its arguments, forwards signals,
 // kills what is left when the child has ended, and ends as the child did. With
-// PROC_TEST_KILL it kills the tree when its standard input ends.
+// PROC_TEST_KILL it kills the tree when its standard input ends. In a delegated
+// cgroup, the tree gets one that is named PROC_TEST_CGROUP.
 func wrap(args []string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, proc.Forwardable()...)
@@ -46,7 +47,13 @@ func wrap(args []string) int {
 		return 127
 	}
 	_ = os.Setenv("PROC_TEST_ROLE", os.Getenv("PROC_TEST_CHILD"))
-	p, err := proc.Start(proc.Command{Path: path, Args: args, Env: os.Environ(), Adopt: true})
+	c := proc.Command{Path: path, Args: args, Env: os.Environ(), Adopt: true}
+	if name := os.Getenv("PROC_TEST_CGROUP"); name != "" {
+		if dir := proc.DelegatedCgroup(); dir != "" {
+			c.Cgroup = filepath.Join(dir, name)
+		}
+	}
+	p, err := proc.Start(c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 126

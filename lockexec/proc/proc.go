@@ -52,6 +52,14 @@ type Command struct {
 	// would be reaped, and killed, as the child's.
 	Adopt bool
 
+	// Cgroup, unless empty, is a directory to be made below that of
+	// [DelegatedCgroup], under a name that nobody else uses. The child starts
+	// in this cgroup, by which [Process.Kill] kills it and what it started at
+	// one stroke, before it looks for what has left the cgroup. It is removed
+	// when the tree is gone. Where it can't be made or joined, the child starts
+	// without it.
+	Cgroup string
+
 	// Spare, unless nil, says which processes below this one are nobody's to
 	// wait for or to kill, though they were adopted or started in the tree.
 	Spare func(pid int) bool
@@ -144,6 +152,21 @@ func DropInherited() { dropInherited() }
 // was the child of a process that died, where this process could not adopt
 // them.
 func KillOrphanedGroup(group int) { killOrphanedGroup(group) }
+
+// DelegatedCgroup returns the directory of this process's cgroup if that was
+// delegated (a systemd unit with Delegate=yes), so that cgroups may be made
+// below it; else "". Linux only.
+func DelegatedCgroup() string { return delegatedCgroup() }
+
+// KillCgroup kills all that is in the cgroup of a tree (see Command.Cgroup)
+// whose parent died, but for those who are spared; the spared are moved out of
+// it. It does nothing where there is none, and does not wait for the deaths.
+func KillCgroup(dir string, spare func(pid int) bool) { killCgroup(dir, spare) }
+
+// RemoveCgroup removes the cgroup of a tree that is gone, if the tree's own end
+// has not. It waits up to a quarter of a second for who was killed in there and
+// is still dying; a cgroup in which somebody lives stays.
+func RemoveCgroup(dir string, spare func(pid int) bool) { removeCgroup(dir, spare, 250) }
 
 // IsStopped reports whether a process is stopped, as a job is. It reports false
 // where that can't be told.

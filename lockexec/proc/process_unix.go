@@ -21,6 +21,7 @@ type Process struct {
 	ownGroup bool
 	adopt    atomic.Bool
 	spare    func(pid int) bool
+	cgroup   string    // of the tree, or ""
 	terminal *Terminal // that the child's group has or had the foreground of
 
 	// mu is held while a child is reaped and while one is signalled, so that
@@ -97,8 +98,9 @@ func (p *Process) StopLeftovers(sig syscall.Signal) {
 	p.signalTree(syscall.SIGCONT)
 }
 
-// LetLeftoversLive is for Windows, where they would end with this process.
-func (p *Process) LetLeftoversLive() {}
+// LetLeftoversLive is for Windows, where they would end with this process. The
+// cgroup of a tree is left to its leftovers, if there are any.
+func (p *Process) LetLeftoversLive() { dropCgroup(p.cgroup) }
 
 // Adopt does what Command.Adopt does, later. No other child of this process may
 // be waited for any more.
@@ -115,6 +117,7 @@ const (
 // gone. It walks the tree again until nothing is left, as a process may fork
 // while it is being killed.
 func (p *Process) Kill() {
+	killCgroup(p.cgroup, p.spare)
 	for pause := firstKillPause; ; pause = min(pause*5/4, lastKillPause) {
 		p.killTree()
 		select {
@@ -194,6 +197,8 @@ func (p *Process) fork(c Command) error {
 		Files: []uintptr{0, 1, 2},
 		Sys:   sysProcAttr(c),
 	}
+	p.joinCgroup(c.Cgroup, attr.Sys)
+	defer closeCgroup(attr.Sys)
 	path, args := c.Path, c.Args
 	for try := 0; ; try++ {
 		pid, err := syscall.ForkExec(path, args, attr)
@@ -206,6 +211,8 @@ func (p *Process) fork(c Command) error {
 		case errors.Is(err, syscall.ENOEXEC) && path == c.Path:
 			// No #! line: a script for sh, as every shell takes it.
 			path, args = "/bin/sh", append([]string{"sh", c.Path}, c.Args[1:]...)
+		case p.leaveCgroup(attr.Sys):
+			// It may be for the cgroup that it failed: once more without.
 		case errors.Is(err, syscall.ENOENT):
 			// The file is there, or its search had failed: what is not there
 			// is the interpreter of its #! line, or its dynamic loader.
@@ -238,6 +245,7 @@ func (p *Process) reap() {
 		case <-look:
 		}
 	}
+	removeCgroup(p.cgroup, p.spare, 10)
 }
 
 const groupPause = 20 * time.Millisecond

@@ -46,3 +46,10 @@ func canSeeTree() bool { return true }
 
 // isStopped is known on Linux only.
 func isStopped(int) bool { return false }
+
+// Only Linux has cgroups.
+
+func (p *Process) joinCgroup(string, *syscall.SysProcAttr) {}
+func (p *Process) leaveCgroup(*syscall.SysProcAttr) bool   { return false }
+func closeCgroup(*syscall.SysProcAttr)                     {}
+func dropCgroup(string)                                    {}
