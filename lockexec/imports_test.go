@@ -16,7 +16,7 @@ const module = "github.com/redlockrun/redlockrun/"
 // imports point down one list of packages only.
 func TestImports(t *testing.T) {
 	order := []string{"cmd", "lockexec/guard", "lockexec", "lockexec/connect", "lockexec/lock", "lockexec/proc", "lockexec/embedded"}
-	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy"}
+	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy", "lockexec/proc/cgrouptest"}
 
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
 	if err != nil {

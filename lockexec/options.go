@@ -120,6 +120,7 @@ type Options struct {
 	Terminal  *proc.Terminal
 	Unignored []os.Signal
 	Adopt     bool
+	Cgroup    string
 	Spare     func(pid int) bool
 
 	// Observe is told what happens, as it happens, on the goroutine that

@@ -153,6 +153,7 @@ func underLease(ctx context.Context, lease *lock.Lease, path string, opts Option
 		Terminal:  opts.Terminal,
 		Unignored: opts.Unignored,
 		Adopt:     opts.Adopt,
+		Cgroup:    opts.Cgroup,
 		Spare:     opts.Spare,
 	})
 	if err != nil {

@@ -37,8 +37,8 @@ type Options struct {
 	Target connect.Target
 
 	// Run is what lockexec.Run gets, but for what the guard itself decides:
-	// Token, PID, Signals, Group, Terminal, Unignored, Adopt, Spare and
-	// Observe are left empty. Env is that of this process, and Log is for what
+	// Token, PID, Signals, Group, Terminal, Unignored, Adopt, Cgroup,
+	// Spare and Observe are left empty. Env is that of this process, and Log is for what
 	// the wrapper has to say.
 	Run lockexec.Options
 

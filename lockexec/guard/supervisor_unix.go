@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -31,6 +32,7 @@ type supervisor struct {
 
 	unignored []os.Signal
 	deaf      chan struct{} // closed when signals do nothing any more
+	delegated chan string   // gets what proc.DelegatedCgroup says
 
 	// CONTs cross between wrapper and command. resuming counts those that were
 	// passed on to the command and not yet heard of; echo is set while the
@@ -64,10 +66,12 @@ func supervise(args []string, newVoice VoiceMaker) error {
 		wrapper:   wrapper,
 		unignored: ignoredBySupervisor(),
 		deaf:      make(chan struct{}),
+		delegated: make(chan string, 1),
 		signals:   make(chan os.Signal, 64),
 		resuming:  make(chan struct{}, 64),
 		echo:      make(chan struct{}, 1),
 	}
+	go func() { s.delegated <- proc.DelegatedCgroup() }() // while the settings are awaited
 	go s.becomeDeaf()
 
 	settings, rest, err := receiveSettings(link)
@@ -123,6 +127,12 @@ func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
 	opts.Unignored = s.unignored
 	opts.Adopt = true
 	opts.Spare = embedded.IsServer
+	if dir := <-s.delegated; dir != "" {
+		opts.Cgroup = filepath.Join(dir, settings.Cgroup)
+		if opts.Leftovers != lockexec.LeaveLeftovers {
+			defer proc.RemoveCgroup(opts.Cgroup, embedded.IsServer)
+		}
+	}
 	waitEnded := voice.WaitEnded
 	if waitEnded == nil {
 		waitEnded = func() {}

@@ -4,16 +4,20 @@ package guard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/redlockrun/redlockrun/lockexec"
+	"github.com/redlockrun/redlockrun/lockexec/embedded"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
@@ -25,6 +29,7 @@ type wrapper struct {
 	guard
 	opts      Options
 	token     string
+	cgroup    string // the name of one for the command, should it get one
 	mode      mode
 	terminal  *proc.Terminal         // nil without one
 	modes     *proc.TerminalSettings // as they were at the start, if we had the terminal
@@ -72,6 +77,7 @@ func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 		guard:     g,
 		opts:      opts,
 		token:     token,
+		cgroup:    "redlockrun-" + strconv.Itoa(os.Getpid()) + "-" + rand.Text(),
 		signals:   make(chan os.Signal, 64),
 		continued: make(chan os.Signal, 1),
 	}
@@ -100,6 +106,7 @@ func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 func (w *wrapper) instruct() {
 	settings := newSettings(w.opts, w.token)
 	settings.PID = os.Getpid()
+	settings.Cgroup = w.cgroup
 	foreground := w.foreground()
 	if foreground {
 		w.modes = w.terminal.Settings()
@@ -316,6 +323,13 @@ func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
 
 // end kills the supervisor and the tree of the command, and releases the lock.
 func (w *wrapper) end(ctx context.Context) error {
+	// The supervisor found the same, being born in the cgroup of this process.
+	cgroup := proc.DelegatedCgroup()
+	if cgroup != "" {
+		cgroup = filepath.Join(cgroup, w.cgroup)
+		defer proc.RemoveCgroup(cgroup, embedded.IsServer)
+		proc.KillCgroup(cgroup, embedded.IsServer)
+	}
 	w.supervisor.Kill()
 	if w.command != 0 && !w.gone && w.mode != shared {
 		proc.KillOrphanedGroup(w.command)
