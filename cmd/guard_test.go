@@ -39,6 +39,12 @@ type guarded struct {
 // everything below it runs.
 func startGuarded(t *testing.T, server *redistest.Server, flags ...string) *guarded {
 	t.Helper()
+	return startGuardedBy(t, nil, server, flags...)
+}
+
+// startGuardedBy does so with attributes for the program's process.
+func startGuardedBy(t *testing.T, attr *syscall.SysProcAttr, server *redistest.Server, flags ...string) *guarded {
+	t.Helper()
 	g := &guarded{t: t, dir: t.TempDir(), stderr: new(bytes.Buffer), ended: make(chan struct{})}
 	args := append([]string{"--key", "k", "--redis", server.URL()}, flags...)
 	g.cmd = exec.Command("redlockrun", append(args, "--", "sh", "-c", `
@@ -50,6 +56,7 @@ func startGuarded(t *testing.T, server *redistest.Server, flags ...string) *guar
 		touch up
 		child stamps e`)...)
 	g.cmd.Dir = g.dir
+	g.cmd.SysProcAttr = attr
 	g.cmd.Stderr = g.stderr
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func TestSettingsTravel(t *testing.T) {
 	got := reflect.ValueOf(m.Settings.options())
 	want := reflect.ValueOf(run)
 	// Those that guard decides, or that are not data.
-	decided := "OnWait Env PID Signals Group Terminal Unignored Adopt Spare Observe Log"
+	decided := "OnWait Env PID Signals Group Terminal Unignored Adopt Cgroup Spare Observe Log"
 	for i := range got.NumField() {
 		name := got.Type().Field(i).Name
 		if strings.Contains(decided, name) {

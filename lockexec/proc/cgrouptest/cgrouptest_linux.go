@@ -29,7 +29,7 @@ func New(t testing.TB, delegated bool) *Group {
 	if mount == "" {
 		t.Skip("no file system of cgroup version 2 is mounted")
 	}
-	dir, err := os.MkdirTemp(mount, "redlockrun.test-")
+	dir, err := os.MkdirTemp(mount, "redlockrun.test-") //nolint:usetesting // it is no common folder
 	if err != nil {
 		t.Skipf("can't make a cgroup: %v", err)
 	}
