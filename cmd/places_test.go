@@ -1,0 +1,311 @@
+//go:build linux
+
+package cmd_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
+)
+
+// job is a run of the program, whose command ends when it is told to.
+type job struct {
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	ended  chan struct{}
+}
+
+// startJob runs a command under the lock "k", with those flags besides.
+func startJob(t *testing.T, flags ...string) *job {
+	t.Helper()
+	j := &job{t: t, dir: t.TempDir(), ended: make(chan struct{})}
+	j.cmd = exec.Command("redlockrun", append(append([]string{"--key", "k"}, flags...), "--",
+		"sh", "-c", `echo $REDLOCKRUN_LOCK_FENCE >fence.new; mv fence.new fence; until [ -e finish ]; do sleep 0.02; done; exit 7`)...)
+	j.cmd.Dir = j.dir
+	j.cmd.Stderr = &j.stderr
+	if err := j.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = j.cmd.Wait()
+		close(j.ended)
+	}()
+	t.Cleanup(func() {
+		_ = j.cmd.Process.Kill()
+		<-j.ended
+	})
+	return j
+}
+
+// fence waits until the command runs, and returns its fencing number.
+func (j *job) fence() int64 {
+	j.t.Helper()
+	file := filepath.Join(j.dir, "fence")
+	eventually(j.t, "the command runs", func() bool {
+		select {
+		case <-j.ended:
+			j.t.Fatalf("it has ended: %v\n%s", j.cmd.ProcessState, j.stderr.String())
+		default:
+		}
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	text, err := os.ReadFile(file)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return n
+}
+
+func (j *job) finish() {
+	j.t.Helper()
+	if err := os.WriteFile(filepath.Join(j.dir, "finish"), nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of the run, and checks its exit code.
+func (j *job) ends(code int) {
+	j.t.Helper()
+	select {
+	case <-j.ended:
+	case <-time.After(2 * time.Minute):
+		j.t.Fatalf("it does not end\n%s", j.stderr.String())
+	}
+	if got := j.cmd.ProcessState.ExitCode(); got != code {
+		j.t.Errorf("exit code %d, want %d\n%s", got, code, j.stderr.String())
+	}
+}
+
+// runNow runs a command that does nothing under the lock "k".
+func runNow(t *testing.T, flags ...string) int {
+	t.Helper()
+	cmd := exec.Command("redlockrun", append(append([]string{"--key", "k"}, flags...), "--", "true")...)
+	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	return cmd.ProcessState.ExitCode()
+}
+
+func TestAFailoverKeepsTheLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, 2)
+	first := s.Primary(t)
+	holder := startJob(t, "-r", s.URL(), "--ttl", "30s", "--wait-replicas", "2")
+	fence := holder.fence()
+	waiter := startJob(t, "-r", s.URL(), "--ttl", "30s", "--wait", "forever", "--connect-timeout", "60s")
+	first.Kill()
+	second := s.AwaitPrimaryOtherThan(t, first)
+	if code := runNow(t, "-r", s.URL(), "--connect-timeout", "60s"); code != 75 {
+		t.Errorf("another run: exit code %d, want 75", code)
+	}
+	holder.finish()
+	holder.ends(7)
+	if next := waiter.fence(); next <= fence {
+		t.Errorf("the fence went from %d to %d", fence, next)
+	}
+	// The old master, which has the lock of the first holder, comes back.
+	if err := first.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is a replica", func() bool {
+		return strings.Contains(first.Client(t).Info(t.Context(), "replication").Val(), "role:slave")
+	})
+	token := second.Client(t).Get(t.Context(), guardedLock).Val()
+	if code := runNow(t, "-r", s.URL(), "--connect-timeout", "60s"); code != 75 {
+		t.Errorf("another run: exit code %d, want 75", code)
+	}
+	if now := s.Primary(t).Client(t).Get(t.Context(), guardedLock).Val(); now != token || token == "" {
+		t.Errorf("the lock went from %q to %q", token, now)
+	}
+	waiter.finish()
+	waiter.ends(7)
+}
+
+// No replica had the lock yet when the master died.
+func TestAFailoverThatLosesTheLockStopsTheCommand(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, 2)
+	first := s.Primary(t)
+	for _, replica := range s.Servers {
+		if replica == first {
+			continue
+		}
+		client := replica.Client(t)
+		if err := client.ConfigSet(t.Context(), "masterauth", "wrong").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Client(t).Do(t.Context(), "client", "kill", "type", "replica")
+	eventually(t, "no replica is connected", func() bool {
+		return strings.Contains(first.Client(t).Info(t.Context(), "replication").Val(), "connected_slaves:0")
+	})
+	if code := runNow(t, "-r", s.URL(), "--wait-replicas", "1"); code != 69 {
+		t.Errorf("with --wait-replicas: exit code %d, want 69", code)
+	}
+	if n := first.Client(t).Exists(t.Context(), guardedLock).Val(); n != 0 {
+		t.Error("the lock that too few replicas have is still there")
+	}
+	holder := startJob(t, "-r", s.URL(), "--ttl", "30s")
+	fence := holder.fence()
+	first.Kill()
+	holder.ends(79)
+	if text := holder.stderr.String(); !strings.Contains(text, "lost") {
+		t.Errorf("it says %q", text)
+	}
+	primary := s.AwaitPrimaryOtherThan(t, first)
+	if n := primary.Client(t).Exists(t.Context(), guardedLock).Val(); n != 0 {
+		t.Error("the lost lock was made again")
+	}
+	next := startJob(t, "-r", s.URL(), "--connect-timeout", "60s")
+	if got := next.fence(); got <= fence {
+		t.Errorf("the fence went from %d to %d, though the counter was lost", fence, got)
+	}
+	next.finish()
+	next.ends(7)
+}
+
+// The slot is on its way while the lock is held, waited for, and released.
+func TestASlotThatMovesTakesItsLockAlong(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	flags := []string{"-r", c.URL(), "--ttl", "3s", "--connect-timeout", "60s"}
+	holder := startJob(t, flags...)
+	fence := holder.fence()
+	waiter := startJob(t, append(flags, "--wait", "forever")...)
+	from := c.NodeOf(t, guardedLock).Client(t)
+	eventually(t, "the waiter is in line", func() bool { return from.Exists(t.Context(), "redlockrun:queue:{"+guardedLock+"}").Val() == 1 })
+	m := c.StartMigration(t, guardedLock)
+	m.MoveKeys(t)
+	to := m.To.Client(t)
+	seen := int64(3000)
+	eventually(t, "the lock is renewed at its new node", func() bool {
+		last := seen
+		seen = asking(t, to, "pttl", guardedLock)
+		return seen > last
+	})
+	holder.finish()
+	holder.ends(7)
+	m.Finish(t)
+	if next := waiter.fence(); next <= fence {
+		t.Errorf("the fence went from %d to %d", fence, next)
+	}
+	if code := runNow(t, flags...); code != 75 {
+		t.Errorf("another run: exit code %d, want 75", code)
+	}
+	waiter.finish()
+	waiter.ends(7)
+	if n := to.Exists(t.Context(), guardedLock).Val(); n != 0 {
+		t.Error("the lock was not released")
+	}
+}
+
+// asking runs a command at a node to which the slot is on its way.
+func asking(t *testing.T, client *redis.Client, args ...any) int64 {
+	t.Helper()
+	conn := client.Conn()
+	defer conn.Close()
+	_ = conn.Do(t.Context(), "asking").Err()
+	n, _ := conn.Do(t.Context(), args...).Int64()
+	return n
+}
+
+func TestTheReplicaOfAClusterNodeKeepsTheLock(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	flags := []string{"-r", c.URL(), "--ttl", "30s", "--connect-timeout", "60s"}
+	holder := startJob(t, append(flags, "--wait-replicas", "1")...)
+	fence := holder.fence()
+	waiter := startJob(t, append(flags, "--wait", "forever")...)
+	c.NodeOf(t, guardedLock).Kill()
+	if code := runNow(t, flags...); code != 75 {
+		t.Errorf("another run: exit code %d, want 75", code)
+	}
+	holder.finish()
+	holder.ends(7)
+	if next := waiter.fence(); next <= fence {
+		t.Errorf("the fence went from %d to %d", fence, next)
+	}
+	waiter.finish()
+	waiter.ends(7)
+}
+
+func TestARunOnAQuorum(t *testing.T) {
+	t.Parallel()
+	var flags []string
+	var servers []*redistest.Server
+	for range 3 {
+		s := redistest.Start(t)
+		servers = append(servers, s)
+		flags = append(flags, "-r", s.URL())
+	}
+	flags = append(flags, "--ttl", "3s", "--connect-timeout", "60s")
+	value := func(s *redistest.Server) string { return s.Client(t).Get(t.Context(), guardedLock).Val() }
+
+	holder := startJob(t, flags...)
+	fence := holder.fence()
+	if code := runNow(t, flags...); code != 75 {
+		t.Errorf("another run: exit code %d, want 75", code)
+	}
+	waiter := startJob(t, append(flags, "--wait", "forever")...)
+	servers[1].Kill()
+	if code := runNow(t, flags...); code != 75 {
+		t.Errorf("another run without one server: exit code %d, want 75", code)
+	}
+	holder.finish()
+	holder.ends(7)
+	next := waiter.fence()
+	if next <= fence {
+		t.Errorf("the fence went from %d to %d", fence, next)
+	}
+	// Whoever dies without a word leaves nothing on any server.
+	_ = waiter.cmd.Process.Kill()
+	eventually(t, "the lock is released on all servers", func() bool { return value(servers[0])+value(servers[2]) == "" })
+
+	last := startJob(t, flags...)
+	if got := last.fence(); got <= next {
+		t.Errorf("the fence went from %d to %d", next, got)
+	}
+	servers[0].Kill()
+	last.ends(79)
+	if text := last.stderr.String(); !strings.Contains(text, "2 must agree") {
+		t.Errorf("it says %q", text)
+	}
+	if code := runNow(t, append(flags, "--connect-timeout", "1s")...); code != 69 {
+		t.Errorf("with one server of three: exit code %d, want 69", code)
+	}
+	for _, flag := range [][]string{{"--shared"}, {"--slots", "2"}, {"--wait-replicas", "1"}} {
+		if code := runNow(t, append(flags, flag...)...); code != 64 {
+			t.Errorf("%v: exit code %d, want 64", flag, code)
+		}
+	}
+	for name, places := range map[string][]string{
+		"two servers":  {"-r", servers[0].URL(), "-r", servers[1].URL()},
+		"one of them":  {"-r", servers[0].URL(), "-r", servers[1].URL(), "-r", servers[0].URL()},
+		"a cluster":    {"-r", servers[0].URL(), "-r", servers[1].URL(), "-r", "redis-cluster://h"},
+		"the embedded": {"-r", servers[0].URL(), "-r", servers[1].URL(), "-r", "embedded"},
+	} {
+		if code := runNow(t, places...); code != 64 {
+			t.Errorf("%s: %v: exit code %d, want 64", name, fmt.Sprint(places), code)
+		}
+	}
+}
