@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/redlockrun/redlockrun/cmd"
@@ -31,11 +32,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 // suite prepares the process of the tests alone, not those of the programs that
 // they start, which come through TestMain as well.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	redis.SetLogger(silence{}) // servers are killed here
 	// With the race detector each process of ours would sleep for a second
 	// before it ends, which the tests of thousands of them can't afford.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {

@@ -142,6 +142,7 @@ func TestPlaceHidesCredentials(t *testing.T) {
 func FuzzParsePlace(f *testing.F) {
 	for _, text := range []string{
 		"embedded", "redis://:SECRET@h:1/2?protocol=3", "unix://u:SECRET@/p?db=1", "rediss://SECRET:SECRET@[::1]/",
+		"redis-sentinel://u:SECRET@a:1,[::1]/m/2?sentinel-username=u&sentinel-password=SECRET", "rediss-cluster://a:1,b:2,c",
 		"redis://u:SECRET@h#x", "redis://u:SECRET@%zz", "redis://u:SECRET/@h",
 	} {
 		f.Add(text)
@@ -154,12 +155,16 @@ func FuzzParsePlace(f *testing.F) {
 		if place.Embedded {
 			return
 		}
-		if place.Network != "tcp" && place.Network != "unix" || place.Addr == "" || place.DB < 0 {
+		single := (place.Network == "tcp" || place.Network == "unix") && place.Addr != "" && len(place.Addrs) == 0
+		several := place.Network == "" && place.Addr == "" && len(place.Addrs) > 0 && place.Cluster == (place.Master == "")
+		if single == several || place.DB < 0 {
 			t.Errorf("ParsePlace(%q) = %+v", text, place)
 		}
-		if len(place.Password) > 8 && strings.Contains(place.String(), place.Password) &&
-			!strings.Contains(place.Addr, place.Password) {
-			t.Errorf("ParsePlace(%q).String() = %q shows the password", text, place)
+		for _, secret := range []string{place.Password, place.SentinelPassword} {
+			if len(secret) > 8 && strings.Contains(place.String(), secret) &&
+				!strings.Contains(place.Addr+place.Master+strings.Join(place.Addrs, ","), secret) {
+				t.Errorf("ParsePlace(%q).String() = %q shows a password", text, place)
+			}
 		}
 	})
 }
