@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -36,15 +38,15 @@ const (
 	finishedMessage  kind = "finished"  // the lock is released, if it was held: Outcome
 )
 
-// message is one line on the socket, as JSON.
+// message is what goes over the socket, in one line: see [encode].
 type message struct {
 	Kind     kind
-	Settings *settings      `json:",omitempty"`
-	Signal   syscall.Signal `json:",omitempty"`
-	SafeEnd  lock.Instant   `json:",omitempty"`
-	PID      int            `json:",omitempty"`
-	Status   proc.Status    `json:",omitzero"`
-	Outcome  *outcome       `json:",omitempty"`
+	Settings *settings
+	Signal   syscall.Signal
+	SafeEnd  lock.Instant
+	PID      int
+	Status   proc.Status
+	Outcome  *outcome
 }
 
 // settings are all that the supervisor must know. Secrets travel in them, so
@@ -269,18 +271,90 @@ type remoteError struct {
 func (e *remoteError) Error() string        { return e.text }
 func (e *remoteError) Is(target error) bool { return e.kind != nil && target == e.kind }
 
+// encode writes a line of the kind and what belongs to it: numbers, and JSON
+// where it is more. A run that goes well needs JSON for the settings alone: its
+// first use for a type costs as much as a trip to the server.
 func encode(m message) ([]byte, error) {
-	line, err := json.Marshal(m)
+	line := append([]byte(m.Kind), ' ')
+	var err error
+	switch m.Kind {
+	case settingsMessage:
+		line, err = appendJSON(line, m.Settings)
+	case signalMessage, stoppedMessage:
+		line = strconv.AppendInt(line, int64(m.Signal), 10)
+	case leaseMessage:
+		line = strconv.AppendInt(line, int64(m.SafeEnd), 10)
+	case startedMessage:
+		line = strconv.AppendInt(line, int64(m.PID), 10)
+	case exitedMessage:
+		line = appendStatus(line, m.Status)
+	case goneMessage, finishedMessage:
+		switch {
+		case m.Outcome == nil:
+		case *m.Outcome == outcome{Status: m.Outcome.Status}:
+			line = appendStatus(line, m.Outcome.Status)
+		default:
+			line, err = appendJSON(line, m.Outcome)
+		}
+	case heardMessage, continuedMessage: // say it all
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Kind, err)
 	}
 	return append(line, '\n'), nil
 }
 
+func appendJSON(line []byte, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	return append(line, text...), err
+}
+
+func appendStatus(line []byte, status proc.Status) []byte {
+	line = append(strconv.AppendInt(line, int64(status.Code), 10), ' ')
+	return strconv.AppendInt(line, int64(status.Signal), 10)
+}
+
+// decode reads what encode wrote.
 func decode(line []byte) (message, error) {
-	var m message
-	if err := json.Unmarshal(line, &m); err != nil {
+	word, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+	m := message{Kind: kind(word)}
+	var number int64
+	var err error
+	switch m.Kind {
+	case settingsMessage:
+		err = json.Unmarshal(rest, &m.Settings)
+	case signalMessage, stoppedMessage:
+		number, err = strconv.ParseInt(string(rest), 10, 64)
+		m.Signal = syscall.Signal(number)
+	case leaseMessage:
+		number, err = strconv.ParseInt(string(rest), 10, 64)
+		m.SafeEnd = lock.Instant(number)
+	case startedMessage:
+		m.PID, err = strconv.Atoi(string(rest))
+	case exitedMessage:
+		m.Status, err = parseStatus(rest)
+	case goneMessage, finishedMessage:
+		switch {
+		case len(rest) == 0:
+		case rest[0] == '{':
+			err = json.Unmarshal(rest, &m.Outcome)
+		default:
+			m.Outcome = &outcome{}
+			m.Outcome.Status, err = parseStatus(rest)
+		}
+	case heardMessage, continuedMessage:
+	default:
+		err = fmt.Errorf("of an unknown kind: %.20q", word)
+	}
+	if err != nil {
 		return message{}, fmt.Errorf("a message that makes no sense: %w", err)
 	}
 	return m, nil
+}
+
+func parseStatus(text []byte) (proc.Status, error) {
+	code, sig, _ := bytes.Cut(text, []byte(" "))
+	exit, codeErr := strconv.Atoi(string(code))
+	number, sigErr := strconv.Atoi(string(sig))
+	return proc.Status{Code: exit, Signal: syscall.Signal(number)}, errors.Join(codeErr, sigErr)
 }
