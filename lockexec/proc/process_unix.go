@@ -152,38 +152,52 @@ func start(c Command) (*Process, error) {
 		}
 		p.Adopt()
 	}
-	// The kernel sends the parent-death signal when the *thread* that forked
-	// ends, so the thread lives as long as the tree does.
+	if err := p.forkOnLastingThread(c); err != nil {
+		return nil, err
+	}
+	go p.reap()
+	return p, nil
+}
+
+// forkOnLastingThread forks. The kernel sends the parent-death signal when the
+// *thread* that forked ends, so that lives as long as the tree does. A child
+// that gets no such signal does not need that, and a thread of its own costs as
+// much as the fork.
+func (p *Process) forkOnLastingThread(c Command) error {
+	if c.Survives {
+		return p.forkAsTold(c)
+	}
 	forked := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		unignore, ignore := c.Unignored, c.Unignored
-		if len(unignore) > 0 {
-			// An exec resets a signal with a handler, and keeps an ignored one.
-			handled := make(chan os.Signal, 1)
-			signal.Notify(handled, unignore...)
-			defer signal.Stop(handled)
-		}
-		err := p.fork(c)
-		if len(ignore) > 0 {
-			signal.Ignore(ignore...)
-		}
-		if err == nil && c.Terminal != nil && p.ownGroup {
-			// The child may be ahead of this and have been stopped for what it
-			// did to a terminal that was not yet its own: see reapOnce.
-			_ = c.Terminal.SetForeground(p.pid)
-			p.terminal = c.Terminal
-		}
+		err := p.forkAsTold(c)
 		forked <- err
 		if err == nil {
 			<-p.gone
 		}
 	}()
-	if err := <-forked; err != nil {
-		return nil, err
+	return <-forked
+}
+
+// forkAsTold forks with signals and terminal as they are to be for the child.
+func (p *Process) forkAsTold(c Command) error {
+	if len(c.Unignored) > 0 {
+		// An exec resets a signal with a handler, and keeps an ignored one.
+		handled := make(chan os.Signal, 1)
+		signal.Notify(handled, c.Unignored...)
+		defer signal.Stop(handled)
+		defer signal.Ignore(c.Unignored...)
 	}
-	go p.reap()
-	return p, nil
+	if err := p.fork(c); err != nil {
+		return err
+	}
+	if c.Terminal != nil && p.ownGroup {
+		// The child may be ahead of this and have been stopped for what it
+		// did to a terminal that was not yet its own: see reapOnce.
+		_ = c.Terminal.SetForeground(p.pid)
+		p.terminal = c.Terminal
+	}
+	return nil
 }
 
 // busyTries is how often an exec is tried again while some process has the
