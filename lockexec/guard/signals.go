@@ -101,12 +101,13 @@ func (m mode) mirrored(sig syscall.Signal) bool {
 	return m != own || sig == unix.SIGTSTP
 }
 
-// ignoredBySupervisor would stop it for using the terminal, to which it says
-// what it has to say from the background.
-func ignoredBySupervisor() []os.Signal {
+// terminalStops are those that stop a supervisor for using the terminal, to
+// which it says what it has to say from the background. One that the command
+// must ignore, too, is not among them: nothing needs to be done about it.
+func terminalStops() []os.Signal {
 	var list []os.Signal
 	for _, sig := range []syscall.Signal{unix.SIGTTIN, unix.SIGTTOU} {
-		if !proc.Ignored(sig) { // the command must ignore it, too
+		if !proc.Ignored(sig) {
 			list = append(list, sig)
 		}
 	}

@@ -30,7 +30,7 @@ type supervisor struct {
 	signals chan os.Signal
 	cancel  context.CancelCauseFunc
 
-	unignored []os.Signal
+	unignored []os.Signal   // see proc.Command
 	deaf      chan struct{} // closed when signals do nothing any more
 	delegated chan string   // gets what proc.DelegatedCgroup says
 
@@ -64,7 +64,6 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	s := &supervisor{
 		link:      link,
 		wrapper:   wrapper,
-		unignored: ignoredBySupervisor(),
 		deaf:      make(chan struct{}),
 		delegated: make(chan string, 1),
 		signals:   make(chan os.Signal, 64),
@@ -72,7 +71,14 @@ func supervise(args []string, newVoice VoiceMaker) error {
 		echo:      make(chan struct{}, 1),
 	}
 	go func() { s.delegated <- proc.DelegatedCgroup() }() // while the settings are awaited
-	go s.becomeDeaf()
+	unheard := append(proc.DeadlySignals(), unix.SIGPIPE)
+	if terminal, ok := proc.OpenTerminal(); ok {
+		terminal.Close()
+		s.unignored = terminalStops()
+	} else {
+		unheard = append(unheard, terminalStops()...)
+	}
+	go s.becomeDeaf(unheard)
 
 	settings, rest, err := receiveSettings(link)
 	if settings == nil || err != nil {
@@ -108,12 +114,16 @@ func receiveSettings(l *link) (*settings, []message, error) {
 
 // becomeDeaf has signals do nothing: see signals.go. It takes a tenth of the
 // time until the lock is there, and so is done meanwhile.
-func (s *supervisor) becomeDeaf() {
+//
+// A write to a terminal is tried again and again for a handler of TTOU: where
+// there is one, these signals are ignored. But then they are the command's to
+// be given back, just when it is waited for.
+func (s *supervisor) becomeDeaf(unheard []os.Signal) {
 	defer close(s.deaf)
 	if len(s.unignored) > 0 {
 		signal.Ignore(s.unignored...)
 	}
-	signal.Notify(make(chan os.Signal, 1), append(proc.DeadlySignals(), unix.SIGPIPE)...)
+	signal.Notify(make(chan os.Signal, 1), unheard...)
 }
 
 func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
