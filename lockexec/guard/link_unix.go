@@ -33,7 +33,9 @@ type link struct {
 	mu      sync.Mutex
 	closed  bool
 	queue   []message
-	wake    chan struct{}   // the queue has grown
+	line    []byte          // the message that is being sent, as far as it is not
+	full    bool            // the socket, so that write has to wait
+	wake    chan struct{}   // full was set, or closed
 	flushed []chan struct{} // closed once the queue is empty, made by flush
 }
 
@@ -151,8 +153,9 @@ func (l *link) receive() ([]message, error) {
 	return list, nil
 }
 
-// send puts a message on its way. Of the leases that wait to be sent, as to a
-// stopped process, only the last is worth it.
+// send puts a message on its way: at once, as far as the socket takes it. Of
+// the leases that wait to be sent, as to a stopped process, only the last is
+// worth it.
 func (l *link) send(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,49 +164,76 @@ func (l *link) send(m message) {
 	} else {
 		l.queue = append(l.queue, m)
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if !l.full {
+		l.sendQueue()
 	}
 }
 
-// write sends what is in the queue, until the other end is closed.
-func (l *link) write() {
-	for range l.wake {
-		for {
-			l.mu.Lock()
-			if l.closed {
-				l.mu.Unlock()
-				return
-			}
+// sendQueue sends what the socket takes; for the rest, write waits until it
+// takes more. The caller holds l.mu.
+func (l *link) sendQueue() {
+	for !l.closed {
+		if len(l.line) == 0 {
 			if len(l.queue) == 0 {
-				for _, flushed := range l.flushed {
-					close(flushed)
-				}
-				l.flushed = nil
-				l.mu.Unlock()
 				break
 			}
-			m := l.queue[0]
+			l.line, _ = encode(l.queue[0]) // the types of a message can all be encoded
 			l.queue = l.queue[1:]
-			l.mu.Unlock()
-			if line, err := encode(m); err == nil {
-				_, _ = l.socket.Write(line) // whoever has gone is noticed by receive
+			continue
+		}
+		var n int
+		var err error
+		if closed := l.raw.Control(func(fd uintptr) { n, err = unix.Write(int(fd), l.line) }); closed != nil {
+			break
+		}
+		switch {
+		case err == nil:
+			l.line = l.line[n:]
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			l.full = true
+			select {
+			case l.wake <- struct{}{}:
+			default:
 			}
+			return
+		default: // whoever has gone is noticed by receive
+			l.line = nil
+		}
+	}
+	for _, flushed := range l.flushed {
+		close(flushed)
+	}
+	l.flushed = nil
+}
+
+// write sends the queue whenever the socket was full and takes more, until it
+// is closed.
+func (l *link) write() {
+	for range l.wake {
+		err := l.raw.Write(func(uintptr) bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.full = false
+			l.sendQueue()
+			return !l.full
+		})
+		if err != nil { // closed
+			return
 		}
 	}
 }
 
 // flush waits until all is sent, for that long.
 func (l *link) flush(patience time.Duration) {
-	flushed := make(chan struct{})
 	l.mu.Lock()
+	if !l.full {
+		l.mu.Unlock()
+		return
+	}
+	flushed := make(chan struct{})
 	l.flushed = append(l.flushed, flushed)
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 	select {
 	case <-flushed:
 	case <-time.After(patience):
