@@ -48,6 +48,10 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 	defer journal.close()
 	opts.Log = journal.Logger
 
+	// Made while the server is asked, not when the command is to start.
+	thread := proc.NewThread()
+	defer thread.End()
+
 	lease, err := acquire(ctx, locker, opts)
 	if err != nil {
 		return proc.Status{}, err
@@ -57,7 +61,7 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 
 	opts.Observe(Event{Kind: Acquired, SafeEnd: lease.SafeEnd()})
 	taken := lock.Now()
-	status, err := underLease(ctx, lease, path, opts)
+	status, err := underLease(ctx, lease, proc.Command{Path: path, Thread: thread}, opts)
 	opts.Observe(Event{Kind: Gone, Status: status, Err: err})
 	if err == nil && status == (proc.Status{}) {
 		lease.Succeed(opts.OnceTTL)
@@ -131,7 +135,7 @@ func acquire(ctx context.Context, locker *lock.Locker, opts Options) (*lock.Leas
 
 // underLease runs the command under the lease. The tree of the command is
 // gone when it returns, and nothing renews the lease any more.
-func underLease(ctx context.Context, lease *lock.Lease, path string, opts Options) (proc.Status, error) {
+func underLease(ctx context.Context, lease *lock.Lease, command proc.Command, opts Options) (proc.Status, error) {
 	// The last look before the fork: a stop may have been asked while the
 	// answer of Redis was on its way, and the answer may have come late.
 	if stopTime(lease, opts.KillAfter).Until(lock.Now()) <= 0 {
@@ -145,17 +149,15 @@ func underLease(ctx context.Context, lease *lock.Lease, path string, opts Option
 		return proc.Status{}, err
 	}
 
-	process, err := proc.Start(proc.Command{
-		Path:      path,
-		Args:      opts.Command,
-		Env:       childEnv(opts.Env, lease),
-		Group:     opts.Group,
-		Terminal:  opts.Terminal,
-		Unignored: opts.Unignored,
-		Adopt:     opts.Adopt,
-		Cgroup:    opts.Cgroup,
-		Spare:     opts.Spare,
-	})
+	command.Args = opts.Command
+	command.Env = childEnv(opts.Env, lease)
+	command.Group = opts.Group
+	command.Terminal = opts.Terminal
+	command.Unignored = opts.Unignored
+	command.Adopt = opts.Adopt
+	command.Cgroup = opts.Cgroup
+	command.Spare = opts.Spare
+	process, err := proc.Start(command)
 	if err != nil {
 		return proc.Status{}, err
 	}

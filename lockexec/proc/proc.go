@@ -42,6 +42,9 @@ type Command struct {
 	// child takes them as usual.
 	Unignored []os.Signal
 
+	// Thread, unless nil, forks the child. It must not end before that does.
+	Thread *Thread
+
 	// Survives lets the child outlive this process, however that dies.
 	Survives bool
 
@@ -138,6 +141,17 @@ func startError(name string, err error) *StartError {
 // On Linux the child is killed when this process dies, however it dies, unless
 // it Survives.
 func Start(c Command) (*Process, error) { return start(c) }
+
+// Thread is a thread of this process that forks. The kernel takes the end of
+// the thread that forked a child for the death of its parent. To have one
+// before it is needed saves the time that it takes to make it.
+type Thread struct{ thread }
+
+// NewThread makes a thread for [Command].
+func NewThread() *Thread { return &Thread{newThread()} }
+
+// End ends the thread. It must be called once.
+func (t *Thread) End() { t.end() }
 
 // Group returns the process group of this process.
 func Group() int { return group() }

@@ -27,6 +27,13 @@ type Process struct {
 	gone    chan struct{}
 }
 
+// thread: here a child's life does not hang on one.
+type thread struct{}
+
+func newThread() thread { return thread{} }
+
+func (thread) end() {}
+
 // Pid returns the child's process ID.
 func (p *Process) Pid() int { return p.process.Pid }
 

@@ -152,31 +152,54 @@ func start(c Command) (*Process, error) {
 		}
 		p.Adopt()
 	}
-	if err := p.forkOnLastingThread(c); err != nil {
+	if err := p.forkOnThread(c); err != nil {
 		return nil, err
 	}
 	go p.reap()
 	return p, nil
 }
 
-// forkOnLastingThread forks. The kernel sends the parent-death signal when the
-// *thread* that forked ends, so that lives as long as the tree does. A child
-// that gets no such signal does not need that, and a thread of its own costs as
-// much as the fork.
-func (p *Process) forkOnLastingThread(c Command) error {
-	if c.Survives {
-		return p.forkAsTold(c)
-	}
-	forked := make(chan error)
+// thread is a goroutine that is locked to its thread, and does what is asked.
+type thread struct{ work chan func() }
+
+func newThread() thread {
+	t := thread{make(chan func())}
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		err := p.forkAsTold(c)
-		forked <- err
-		if err == nil {
-			<-p.gone
+		for do := range t.work {
+			do()
 		}
 	}()
+	return t
+}
+
+func (t thread) fork(p *Process, c Command) error {
+	forked := make(chan error)
+	t.work <- func() { forked <- p.forkAsTold(c) }
 	return <-forked
+}
+
+func (t thread) end() { close(t.work) }
+
+// forkOnThread forks on a thread that lives as long as the tree does. What
+// survives needs none: a thread costs as much as the fork.
+func (p *Process) forkOnThread(c Command) error {
+	switch {
+	case c.Survives:
+		return p.forkAsTold(c)
+	case c.Thread != nil:
+		return c.Thread.fork(p, c)
+	}
+	t := newThread()
+	if err := t.fork(p, c); err != nil {
+		t.end()
+		return err
+	}
+	go func() {
+		<-p.gone
+		t.end()
+	}()
+	return nil
 }
 
 // forkAsTold forks with signals and terminal as they are to be for the child.
