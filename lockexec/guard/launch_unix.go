@@ -15,10 +15,15 @@ import (
 
 // guard is a supervisor that was started, or why it could not be.
 type guard struct {
-	link       *link
-	supervisor *proc.Process
-	err        error
+	link         *link
+	supervisor   *proc.Process
+	oneProcessor bool // see launch
+	err          error
 }
+
+// processors is the variable that says on how many processors a Go program runs
+// at a time.
+const processors = "GOMAXPROCS"
 
 func launch() (g guard) {
 	exe, err := executable()
@@ -30,10 +35,18 @@ func launch() (g guard) {
 		return guard{err: err}
 	}
 	defer unix.Close(theirs)
+	// The supervisor waits for one thing after the other: it would lose more by
+	// waking threads than it gains by having them. The command gets the
+	// variable as it was: see settings.
+	env := os.Environ()
+	_, given := os.LookupEnv(processors)
+	if !given {
+		env = append(env, processors+"=1")
+	}
 	supervisor, err := proc.Start(proc.Command{
 		Path:     exe,
 		Args:     []string{filepath.Base(os.Args[0]), roleSupervise, strconv.Itoa(theirs)},
-		Env:      os.Environ(),
+		Env:      env,
 		Spare:    embedded.IsServer,
 		Survives: true,
 	})
@@ -42,7 +55,7 @@ func launch() (g guard) {
 		return guard{err: err}
 	}
 	link, err := newLink(ours)
-	return guard{link, supervisor, err}
+	return guard{link, supervisor, !given, err}
 }
 
 func (g guard) close() {

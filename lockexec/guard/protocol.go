@@ -75,11 +75,12 @@ type settings struct {
 	ShowArgs       bool
 	SignalGroup    bool
 
-	PID      int    // of the wrapper
-	Group    int    // that the command joins, 0 for one of its own
-	Terminal bool   // the command's group gets the terminal
-	Cgroup   string // the name of one for the command, where that may be made
-	Voice    VoiceSettings
+	PID          int    // of the wrapper
+	Group        int    // that the command joins, 0 for one of its own
+	Terminal     bool   // the command's group gets the terminal
+	Cgroup       string // the name of one for the command, where that may be made
+	OneProcessor bool   // processors is set in the supervisor's environment, not in the command's
+	Voice        VoiceSettings
 }
 
 func newSettings(opts Options, token string) *settings {

@@ -127,6 +127,9 @@ func (s *supervisor) becomeDeaf(unheard []os.Signal) {
 }
 
 func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
+	if settings.OneProcessor {
+		_ = os.Unsetenv(processors)
+	}
 	locker, connections, err := settings.Target.Open()
 	if err != nil {
 		return proc.Status{}, err

@@ -107,6 +107,7 @@ func (w *wrapper) instruct() {
 	settings := newSettings(w.opts, w.token)
 	settings.PID = os.Getpid()
 	settings.Cgroup = w.cgroup
+	settings.OneProcessor = w.oneProcessor
 	foreground := w.foreground()
 	if foreground {
 		w.modes = w.terminal.Settings()
