@@ -150,7 +150,7 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 // newRootCommand makes the root command.
 func (p *program) newRootCommand(out *output) *cobra.Command {
 	root := p.newRunCommand(out)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
+	root.SetUsageFunc(printUsage)
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.SetFlagErrorFunc(explainFlagError)

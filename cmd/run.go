@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 
 // runOptions are the settings of the root command.
 type runOptions struct {
-	key  string
-	lock lockOptions
+	key     string
+	version bool
+	lock    lockOptions
 
 	timeout    time.Duration
 	killAfter  time.Duration
@@ -95,6 +97,10 @@ EXIT STATUS
   redlockrun --key demo --redis embedded -- sh -c 'echo "I hold it"; sleep 60'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.version {
+				_, err := fmt.Fprintln(p.stdout, "redlockrun", version())
+				return err
+			}
 			if cmd.Flags().NFlag() == 0 && len(args) == 0 && !p.dashes {
 				return cmd.Help()
 			}
@@ -103,11 +109,11 @@ EXIT STATUS
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
-		Version:               version(),
 		DisableFlagsInUseLine: true,
 	}
-	cmd.SetVersionTemplate("redlockrun {{.Version}}\n")
 	opts.addFlags(cmd.Flags())
+	cmd.InitDefaultHelpFlag() // else it would come last
+	cmd.Flags().BoolVar(&opts.version, "version", false, "version for redlockrun")
 	return cmd
 }
 
