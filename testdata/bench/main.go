@@ -63,6 +63,9 @@ func bench(rounds int, waiting bool) error {
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
+		if err := rewrite(filepath.Join(dir, name)); err != nil {
+			return err
+		}
 	}
 	candidates := []*candidate{
 		{name: "minimal Go wrapper", args: []string{filepath.Join(dir, "minimal"), server.URL(), "bench", "true"}},
@@ -91,6 +94,20 @@ func bench(rounds int, waiting bool) error {
 		return err
 	}
 	return handOffs(dir, server)
+}
+
+// rewrite writes a program as an installer does, from one end to the other. The
+// linker writes all over the file, which the system then keeps in small pieces:
+// so it starts up to a seventh slower, and more so the larger it is.
+func rewrite(program string) error {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(program); err != nil {
+		return err
+	}
+	return os.WriteFile(program, text, 0o755)
 }
 
 func (c *candidate) time() error {
