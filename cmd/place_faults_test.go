@@ -3,8 +3,12 @@
 package cmd_test
 
 import (
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -61,80 +65,9 @@ func quorumOf(t *testing.T, faulty int, opts ...redistest.Option) placeUnderTest
 // minority of a quorum never matters. docs/guarantees.md has this as a table.
 func TestEachFaultAtEachPlace(t *testing.T) {
 	t.Parallel()
-	const goesOn, stopped = 7, 79
-	for fault, tc := range map[string]struct {
-		opts    []redistest.Option
-		want    int
-		ttl     string
-		befalls func(t *testing.T, p placeUnderTest)
-	}{
-		"killed, and back with its data": {
-			opts: []redistest.Option{redistest.WithPersistence()}, want: goesOn, ttl: "15s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill(); restart(t, s) })
-			},
-		},
-		"killed, and back without its data": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill(); restart(t, s) })
-			},
-		},
-		"killed for good": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill() })
-			},
-		},
-		"silent for 3 s": {
-			want: goesOn, ttl: "15s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Stop() })
-				time.Sleep(3 * time.Second) // the fault itself
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Cont() })
-			},
-		},
-		"silent for good": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Stop() })
-			},
-		},
-		"the lock is evicted or deleted": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(_ *redistest.Server, admin *redis.Client) { admin.Del(t.Context(), guardedLock) })
-			},
-		},
-		"flushed": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(_ *redistest.Server, admin *redis.Client) { admin.FlushAll(t.Context()) })
-			},
-		},
-		"out of memory": {
-			want: goesOn, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(_ *redistest.Server, admin *redis.Client) {
-					admin.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
-					admin.ConfigSet(t.Context(), "maxmemory", "1")
-				})
-			},
-		},
-		"refuses writes for good": {
-			want: stopped, ttl: "3s",
-			befalls: func(t *testing.T, p placeUnderTest) {
-				p.each(t, func(_ *redistest.Server, admin *redis.Client) {
-					admin.ConfigSet(t.Context(), "min-replicas-to-write", "3")
-				})
-			},
-		},
-	} {
+	for fault, tc := range serverFaults {
 		for place, start := range placesUnderTest {
-			want := tc.want
-			if place == "quorum, a minority" {
-				want = goesOn
-			}
+			want := tc.at(place)
 			t.Run(place+"/"+fault, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, tc.opts...)
@@ -156,6 +89,92 @@ func TestEachFaultAtEachPlace(t *testing.T) {
 	}
 }
 
+// The exit codes of a job that goes on, and of one that is stopped.
+const (
+	goesOn  = 7
+	stopped = 79
+)
+
+// serverFault is something that befalls servers.
+type serverFault struct {
+	opts    []redistest.Option
+	want    int // goesOn or stopped
+	ttl     string
+	befalls func(t *testing.T, p placeUnderTest)
+}
+
+// at is what the fault comes to at a place.
+func (f serverFault) at(place string) int {
+	if place == "quorum, a minority" {
+		return goesOn
+	}
+	return f.want
+}
+
+var serverFaults = map[string]serverFault{
+	"killed, and back with its data": {
+		opts: []redistest.Option{redistest.WithPersistence()}, want: goesOn, ttl: "15s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill(); restart(t, s) })
+		},
+	},
+	"killed, and back without its data": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill(); restart(t, s) })
+		},
+	},
+	"killed for good": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { s.Kill() })
+		},
+	},
+	"silent for 3 s": {
+		want: goesOn, ttl: "15s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Stop() })
+			time.Sleep(3 * time.Second) // the fault itself
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Cont() })
+		},
+	},
+	"silent for good": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(s *redistest.Server, _ *redis.Client) { _ = s.Stop() })
+		},
+	},
+	"the lock is evicted or deleted": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(_ *redistest.Server, admin *redis.Client) { admin.Del(t.Context(), guardedLock) })
+		},
+	},
+	"flushed": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(_ *redistest.Server, admin *redis.Client) { admin.FlushAll(t.Context()) })
+		},
+	},
+	"out of memory": {
+		want: goesOn, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(_ *redistest.Server, admin *redis.Client) {
+				admin.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+				admin.ConfigSet(t.Context(), "maxmemory", "1")
+			})
+		},
+	},
+	"refuses writes for good": {
+		want: stopped, ttl: "3s",
+		befalls: func(t *testing.T, p placeUnderTest) {
+			p.each(t, func(_ *redistest.Server, admin *redis.Client) {
+				admin.ConfigSet(t.Context(), "min-replicas-to-write", "3")
+			})
+		},
+	},
+}
+
 func restart(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	if err := s.Restart(); err != nil {
@@ -175,6 +194,58 @@ func awaitRenewal(t *testing.T, p placeUnderTest) {
 		}
 		if left > 0 {
 			last = left
+		}
+	}
+}
+
+// The page has a row for each fault, a column for each place, and says in each
+// cell what is tested.
+func TestTheGuaranteesPageSaysWhatIsTested(t *testing.T) {
+	page, err := os.ReadFile("../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]map[string]string{} // fault, place
+	var places []string
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "|") {
+			if len(cells) > 0 {
+				break
+			}
+			continue
+		}
+		var row []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|\n"), "|") {
+			row = append(row, strings.Trim(cell, "* "))
+		}
+		switch {
+		case places == nil:
+			places = row[1:]
+		case !strings.HasPrefix(line, "|---"):
+			cells[row[0]] = map[string]string{}
+			for i, place := range places {
+				cells[row[0]][place] = row[i+1]
+			}
+		}
+	}
+	if len(cells) != len(serverFaults) || len(places) != len(placesUnderTest) {
+		t.Errorf("%d faults at %d places, want %d at %d", len(cells), len(places), len(serverFaults), len(placesUnderTest))
+	}
+	for fault, tc := range serverFaults {
+		for place := range placesUnderTest {
+			want := map[int]string{goesOn: "goes on", stopped: "stopped"}[tc.at(place)]
+			if got := cells[fault][place]; got != want {
+				t.Errorf("%s, %s: the page says %q, the test %q", place, fault, got, want)
+			}
+		}
+	}
+	tests, err := exec.Command("grep", "-rhoE", "^func Test[A-Za-z]+", "--include=*_test.go", "..").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if strings.HasPrefix(name, "Test") && !strings.Contains(string(tests), "func "+name+"\n") {
+			t.Errorf("there is no test %s", name)
 		}
 	}
 }

@@ -309,3 +309,57 @@ func TestARunOnAQuorum(t *testing.T) {
 		}
 	}
 }
+
+// With the rights that README names, and not one more.
+func TestRunsWithTLSAndFewRights(t *testing.T) {
+	t.Parallel()
+	const rights = "user locker on >secret-locker ~lock:report:* ~redlockrun:* -@all " +
+		"+eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
+		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop "
+	run := func(t *testing.T, ca *redistest.Server, flags ...string) {
+		t.Helper()
+		flags = append(flags, "--redis-username", "locker", "--tls-ca", ca.CAFile, "--ttl", "3s", "--connect-timeout", "60s")
+		password := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(password, []byte("secret-locker\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--redis-password-file", password)
+		holder := startJob(t, flags...)
+		holder.fence()
+		waiter := startJob(t, append(flags, "--wait", "forever")...)
+		if code := runNow(t, flags...); code != 75 {
+			t.Errorf("another run: exit code %d, want 75", code)
+		}
+		holder.finish()
+		holder.ends(7)
+		waiter.fence()
+		waiter.finish()
+		waiter.ends(7)
+		for _, j := range []*job{holder, waiter} {
+			if text := j.stderr.String(); strings.Contains(text, "secret") || strings.Contains(text, "NOPERM") {
+				t.Errorf("it says %q", text)
+			}
+		}
+	}
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.StartSentinel(t, 0, redistest.WithTLS(), redistest.WithACL(rights))
+		run(t, s.Servers[0], "-r", s.TLSURL()+"?sentinel-username=sentinel&sentinel-password=sentinel")
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		t.Parallel()
+		c := redistest.StartCluster(t, 1, redistest.WithTLS(), redistest.WithConfig("tls-cluster", "yes"),
+			redistest.WithACL(rights+"+cluster|slots"))
+		run(t, c.Primaries[0], "-r", "rediss-cluster://"+c.Primaries[0].TLSAddr())
+	})
+	t.Run("quorum", func(t *testing.T) {
+		t.Parallel()
+		acl := redistest.WithACL(rights + "+info")
+		first := redistest.Start(t, redistest.WithTLS(), acl)
+		flags := []string{"-r", first.TLSURL()}
+		for range 2 {
+			flags = append(flags, "-r", redistest.Start(t, redistest.WithTLSOf(first), acl).TLSURL())
+		}
+		run(t, first, flags...)
+	})
+}

@@ -57,7 +57,27 @@ func NewClusterClient(opts *redis.ClusterOptions) *redis.ClusterClient {
 	// Where a command goes is known from its first key; the table of all
 	// commands would cost a round trip and a right.
 	own.DisableRoutingPolicies = true
+	if own.Dialer == nil && len(own.Addrs) > 0 {
+		own.Dialer = clusterDialer(own.Addrs[0], own.TLSConfig, own.DialTimeout)
+	}
 	return redis.NewClusterClient(&own)
+}
+
+// clusterDialer dials the seed's host for a node without one: a node that has
+// met no other does not know by which address it can be reached.
+func clusterDialer(seed string, config *tls.Config, timeout time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := (&net.Dialer{Timeout: timeout}).DialContext
+	if config != nil {
+		dial = tlsDialer(config, timeout)
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+			if host, _, err = net.SplitHostPort(seed); err == nil {
+				addr = net.JoinHostPort(host, port)
+			}
+		}
+		return dial(ctx, network, addr)
+	}
 }
 
 // One connection serves a run; more are there for when it hangs. After as

@@ -162,6 +162,7 @@ func (l *Lease) lost(state ownership) *LostError {
 // such failure goes to log. Keep does not look at the safe end: whoever has
 // work to stop watches that, on a goroutine that no server can hold up.
 func (l *Lease) Keep(ctx context.Context, log *slog.Logger) error {
+	_ = releasing.source() // made while there is time for it
 	refresh := time.NewTicker(recordTTL(l.ttl) / 3)
 	defer refresh.Stop()
 	for {

@@ -302,3 +302,32 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 	}
 }
+
+// A replica answers questions from data that may be old, and so does not say
+// that a lock is held, or gone.
+func TestAReplicaProvesNothing(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	client := newClient(t, &redis.Options{Addr: primary.Addr()})
+	lease := acquire(t, client)
+	replica := redistest.Start(t, redistest.WithReplicaOf(primary))
+	asked := lock.New(newClient(t, &redis.Options{Addr: replica.Addr()}))
+	isReadOnly := func(what string, err error) {
+		t.Helper()
+		var failure *lock.ServerError
+		if !errors.As(err, &failure) || failure.Fault != lock.FaultReadOnly {
+			t.Errorf("%s: got %v, want READONLY", what, err)
+		}
+	}
+	req := request()
+	req.ConnectTimeout = 300 * time.Millisecond
+	_, err := asked.Acquire(t.Context(), req)
+	isReadOnly("a lock that another holds", err)
+	isReadOnly("the renewal of another's lock", asked.Resume(name, "not the token", time.Minute).Renew(t.Context()))
+	isReadOnly("the renewal of our lock", asked.Resume(name, lease.Token(), time.Minute).Renew(t.Context()))
+	gone := asked.Resume(name+"-gone", lease.Token(), time.Minute)
+	isReadOnly("the renewal of a lock that is gone", gone.Renew(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	isReadOnly("the release of a lock that is gone", gone.Release(ctx))
+}

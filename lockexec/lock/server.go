@@ -97,8 +97,10 @@ const restoreWait = 50 * time.Millisecond
 // and without the comments, which are half of it.
 func whole(parts ...string) func() string {
 	return sync.OnceValue(func() string {
+		joined := strings.Join(parts, "")
 		var b strings.Builder
-		for text := range strings.Lines(strings.Join(parts, "")) {
+		b.Grow(len(joined))
+		for text := range strings.Lines(joined) {
 			if code := strings.TrimSpace(text); code != "" && !strings.HasPrefix(code, "--") {
 				b.WriteString(code)
 				b.WriteByte('\n')

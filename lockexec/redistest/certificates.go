@@ -17,9 +17,21 @@ import (
 func (s *Server) serverCertFile() string { return filepath.Join(s.dir, "server.crt") }
 func (s *Server) serverKeyFile() string  { return filepath.Join(s.dir, "server.key") }
 
+// certificates returns the server that has the files.
+func (s *Server) certificates() *Server {
+	if s.conf.tlsOf != nil {
+		return s.conf.tlsOf
+	}
+	return s
+}
+
 // makeCertificates writes a new authority's certificate and, signed by it, one for the server and one for clients. The
 // authority's key is forgotten.
 func (s *Server) makeCertificates() error {
+	if other := s.conf.tlsOf; other != nil {
+		s.CAFile, s.CertFile, s.KeyFile = other.CAFile, other.CertFile, other.KeyFile
+		return nil
+	}
 	s.CAFile = filepath.Join(s.dir, "ca.crt")
 	s.CertFile = filepath.Join(s.dir, "client.crt")
 	s.KeyFile = filepath.Join(s.dir, "client.key")

@@ -17,6 +17,7 @@ type config struct {
 	password string
 	tls      bool
 	primary  *Server
+	tlsOf    *Server
 	sentinel bool
 }
 
@@ -42,6 +43,11 @@ func WithACL(lines ...string) Option {
 // unless WithConfig("tls-auth-clients", "yes") says so.
 func WithTLS() Option {
 	return func(c *config) { c.tls = true }
+}
+
+// WithTLSOf adds a TLS port with the certificates of another server, which must live for as long as this one.
+func WithTLSOf(other *Server) Option {
+	return func(c *config) { c.tls, c.tlsOf = true, other }
 }
 
 // WithConfig adds a line to redis.conf. The value is written as it is, in that file's syntax: text with spaces needs
@@ -79,6 +85,13 @@ func (s *Server) configText() string {
 	c.add("dir %s", quote(s.dir))
 	c.add("daemonize no")
 	c.add("user %[1]s on >%[1]s ~* &* +@all", adminName)
+	if s.conf.tls {
+		c.add("tls-port %d", s.tlsPort)
+		c.add("tls-ca-cert-file %s", quote(s.CAFile))
+		c.add("tls-cert-file %s", quote(s.certificates().serverCertFile()))
+		c.add("tls-key-file %s", quote(s.certificates().serverKeyFile()))
+		c.add("tls-auth-clients optional")
+	}
 	if s.conf.sentinel {
 		return strings.Join(append(c.lines, s.conf.lines...), "\n") + "\n"
 	}
@@ -89,13 +102,6 @@ func (s *Server) configText() string {
 	// Also for a primary, which may become a replica.
 	c.add("masteruser %s", adminName)
 	c.add("masterauth %s", adminName)
-	if s.conf.tls {
-		c.add("tls-port %d", s.tlsPort)
-		c.add("tls-ca-cert-file %s", quote(s.CAFile))
-		c.add("tls-cert-file %s", quote(s.serverCertFile()))
-		c.add("tls-key-file %s", quote(s.serverKeyFile()))
-		c.add("tls-auth-clients optional")
-	}
 	if p := s.conf.primary; p != nil {
 		c.add("replicaof 127.0.0.1 %d", p.port)
 	}

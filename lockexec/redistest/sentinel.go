@@ -34,9 +34,15 @@ func StartSentinel(t testing.TB, replicas int, opts ...Option) *Sentinel {
 	}
 	for range sentinels {
 		s.Sentinels = append(s.Sentinels, Start(t, func(c *config) {
+			port := s.Servers[0].port
+			if s.Servers[0].conf.tls {
+				WithTLSOf(s.Servers[0])(c)
+				c.add("tls-replication yes")
+				port = s.Servers[0].tlsPort
+			}
 			c.sentinel = true
 			c.add("user sentinel on >sentinel +@all")
-			c.add("sentinel monitor %s 127.0.0.1 %d %d", s.Name, s.Servers[0].port, sentinels/2+1)
+			c.add("sentinel monitor %s 127.0.0.1 %d %d", s.Name, port, sentinels/2+1)
 			c.add("sentinel auth-user %s %s", s.Name, adminName)
 			c.add("sentinel auth-pass %s %s", s.Name, adminName)
 			c.add("sentinel down-after-milliseconds %s 1000", s.Name)
@@ -61,6 +67,15 @@ func (s *Sentinel) Addrs() []string {
 		addrs = append(addrs, sentinel.Addr())
 	}
 	return addrs
+}
+
+// TLSURL returns "rediss-sentinel://.../mymaster" of the TLS ports.
+func (s *Sentinel) TLSURL() string {
+	var addrs []string
+	for _, sentinel := range s.Sentinels {
+		addrs = append(addrs, sentinel.TLSAddr())
+	}
+	return "rediss-sentinel://" + strings.Join(addrs, ",") + "/" + s.Name
 }
 
 // URL returns "redis-sentinel://.../mymaster".
