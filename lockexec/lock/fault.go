@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -183,3 +185,29 @@ func faultText(fault Fault, err error) string {
 	}
 	return text
 }
+
+// nameRight adds to the refusal of a command in a script which one it was, where
+// the server tells only the line.
+func nameRight(source string, err error) error {
+	_, at, found := strings.Cut(err.Error(), "@user_script:")
+	if !found {
+		return err
+	}
+	line, convErr := strconv.Atoi(at[:len(at)-len(strings.TrimLeft(at, "0123456789"))])
+	lines := strings.Split(source, "\n")
+	if convErr != nil || line < 1 || line > len(lines) {
+		return err
+	}
+	_, call, found := strings.Cut(lines[line-1], "call('")
+	command, _, _ := strings.Cut(call, "'")
+	if !found || command == "" {
+		return err
+	}
+	return fmt.Errorf("NOPERM the right +%s is missing, or one to its keys%w", strings.ToLower(command), silentCause{err})
+}
+
+// silentCause is a cause that has been put into other words.
+type silentCause struct{ error }
+
+func (silentCause) Error() string   { return "" }
+func (c silentCause) Unwrap() error { return c.error }

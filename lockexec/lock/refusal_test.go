@@ -331,3 +331,57 @@ func TestAReplicaProvesNothing(t *testing.T) {
 	defer cancel()
 	isReadOnly("the release of a lock that is gone", gone.Release(ctx))
 }
+
+// Whatever right is missing, the error names it, or nothing needs it.
+func TestAMissingRightIsNamed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.WithACL(aclUser))
+	client := newClient(t, &redis.Options{Addr: s.Addr(), Username: "locker", Password: "pw-locker"})
+	named := map[string]bool{}
+	for _, capacity := range []lock.Capacity{lock.Exclusive, 2} {
+		for _, right := range strings.Fields(aclUser[strings.Index(aclUser, "+"):]) {
+			admin(t, s, "flushall")
+			admin(t, s, "acl", "setuser", "locker", strings.Replace(right, "+", "-", 1))
+			err := errors.Join(useAll(t, client, capacity)...)
+			if err != nil && !strings.Contains(err.Error(), strings.TrimPrefix(right, "+")) {
+				t.Errorf("without %s: %v", right, err)
+			}
+			named[right] = named[right] || err != nil
+			admin(t, s, "acl", "setuser", "locker", right)
+		}
+	}
+	for _, right := range []string{"+eval", "+get", "+set", "+del", "+hset", "+pexpire", "+time", "+zadd", "+zrange", "+zrem"} {
+		if !named[right] {
+			t.Errorf("nothing misses %s", right)
+		}
+	}
+}
+
+// useAll takes a lock, waits for it with others, renews and releases it, and
+// returns what went wrong.
+func useAll(t *testing.T, client *redis.Client, capacity lock.Capacity) (failures []error) {
+	t.Helper()
+	req := request()
+	req.Capacity = capacity
+	req.TTL = time.Second
+	req.ConnectTimeout = time.Second
+	note := func(err error) bool {
+		if err != nil && !errors.Is(err, lock.ErrLocked) && !errors.Is(err, lock.ErrLost) {
+			failures = append(failures, err)
+		}
+		return err == nil
+	}
+	for range 2 {
+		lease, err := lock.New(client).Acquire(t.Context(), req)
+		if note(err) {
+			note(lease.Renew(t.Context()))
+			defer func() { note(lease.Release(t.Context())) }()
+		}
+	}
+	req.Wait = 100 * time.Millisecond
+	lease, err := lock.New(client).Acquire(t.Context(), req)
+	if note(err) {
+		note(lease.Release(t.Context()))
+	}
+	return failures
+}

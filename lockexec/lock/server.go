@@ -188,7 +188,11 @@ func (l *Lease) askServer(ctx context.Context, s *server, budget time.Duration, 
 	case ctx.Err() != nil:
 		return vote{server: s, err: context.Cause(ctx)}
 	default:
-		return vote{server: s, err: l.failure(s, op, r.err, s.classify(ctx, r.err))}
+		fault := s.classify(ctx, r.err)
+		if fault == FaultNoPerm {
+			r.err = nameRight(op.source(), r.err)
+		}
+		return vote{server: s, err: l.failure(s, op, r.err, fault)}
 	}
 }
 

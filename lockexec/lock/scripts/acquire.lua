@@ -31,7 +31,7 @@ local function too_young(least)
   end
   local info = redis.pcall('INFO', 'server')
   if type(info) == 'table' and info.err then
-    return info
+    return named(info, 'info')
   end
   local up = tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or 0)
   local left = least + 1000 - up * 1000

@@ -1,12 +1,21 @@
 -- Shared by all scripts; put before each of them.
 
+-- named returns an error that names the command which the user may not run.
+-- Redis 7.0 does not say; where the error ends the script, it gives the line.
+local function named(failure, command)
+  if string.find(failure.err, "can't run this command", 1, true) then
+    return {err = 'NOPERM the right +' .. command .. ' is missing'}
+  end
+  return failure
+end
+
 -- value_of returns the string at key, or false when the key does not exist.
 -- Its second result is the error reply of a key that is no string, or that
 -- could not be read.
 local function value_of(key)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then
-    return nil, value
+    return nil, named(value, 'get')
   end
   return value
 end
@@ -57,7 +66,7 @@ local function refused(lock, token)
   local failure = type(reply) == 'table' and reply.err
   for _, word in ipairs({'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'NOPERM', "can't run this command", 'ACL failure'}) do
     if failure and string.find(failure, word, 1, true) then
-      return reply
+      return named(reply, 'zrem')
     end
   end
 end
