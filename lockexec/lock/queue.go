@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -146,6 +147,7 @@ func listen(client blocker, list string) *listener {
 				case word <- struct{}{}:
 				default:
 				}
+				runtime.Gosched() // who was told comes first, also on one processor
 			case errors.Is(err, redis.Nil): // nothing came
 				retry.tries = 0
 			default:
