@@ -154,8 +154,6 @@ func guardServer(t *testing.T) (*redistest.Server, *redis.Client) {
 	return server, server.Client(t)
 }
 
-const guardedLock = "lock:report:k"
-
 // freeAt returns, on a channel, when the lock was seen to be free.
 func freeAt(t *testing.T, admin *redis.Client) <-chan lock.Instant {
 	free := make(chan lock.Instant, 1)

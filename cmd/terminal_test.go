@@ -402,12 +402,3 @@ func TestTheWaitingLine(t *testing.T) {
 	admin.Del(t.Context(), "lock:report:k")
 	s.expect("\x1b\\[Kit runs")
 }
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(scriptPatience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
