@@ -4,6 +4,8 @@ package cmd_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
