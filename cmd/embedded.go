@@ -20,7 +20,12 @@ func (p *program) newEmbeddedCommand(out *output) *cobra.Command {
 		Short: "See or stop the embedded server (--redis embedded)",
 		Long: `With --redis embedded, locks are kept by a small background server of your own
 on this host. The first run starts it; it ends by itself when it was not needed
-for five minutes. It excludes runs of the same user on the same host, no others.`,
+for five minutes. It excludes runs of the same user on the same host, no others.
+
+EXIT STATUS
+  That of status and stop. 64 without one of them.`,
+		Example: `  redlockrun embedded status
+  redlockrun embedded stop`,
 		Args: subcommandRequired,
 		RunE: subcommandRequired,
 	}
@@ -84,8 +89,9 @@ func (p *program) newEmbeddedStopCommand(out *output) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the embedded server",
-		Long: `Stop the embedded server. What it remembers is kept for the next start. With
-locks held it is not stopped, as their holders would have to stop their commands.
+		Long: `Stop the embedded server. What it remembers is kept for the next start. While
+locks are held it is not stopped, as their holders would have to stop their
+commands.
 
 EXIT STATUS
   0 when it was stopped or did not run, 75 when locks are held, 69 when it does

@@ -53,7 +53,7 @@ func Main() int {
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 	}
-	if slices.Contains(os.Args[1:], "--") { // there is something to run
+	if slices.Contains(os.Args[1:], "--") && !asksToComplete(os.Args[1:]) { // there is something to run
 		p.guard = guard.Launch()
 		defer p.guard.Close()
 	}
@@ -111,6 +111,9 @@ const lastWords = time.Second
 // Such a call has no subcommands: cobra would see one in "-nk version", and
 // to make them would be in vain. All others get them here.
 func (p *program) takeCommand(root *cobra.Command, args []string, out *output) []string {
+	if asksToComplete(args) {
+		return p.takeCompletion(root, args, out)
+	}
 	at := slices.Index(args, "--")
 	run := at >= 0
 	if !run || at > 0 && !strings.HasPrefix(args[0], "-") {
@@ -126,7 +129,7 @@ func (p *program) takeCommand(root *cobra.Command, args []string, out *output) [
 }
 
 func isSubcommand(root *cobra.Command, word string) bool {
-	if word == "help" || word == "completion" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) {
+	if word == "help" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) {
 		return true // cobra adds these when it executes
 	}
 	return slices.ContainsFunc(root.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word })
@@ -139,6 +142,7 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 		p.newRenewCommand(out),
 		p.newReleaseCommand(out),
 		p.newEmbeddedCommand(out),
+		p.newCompletionCommand(),
 		p.newVersionCommand(),
 		newExitCodesTopic(),
 		newEnvironmentTopic(root),
@@ -154,6 +158,8 @@ func (p *program) newRootCommand(out *output) *cobra.Command {
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.SetFlagErrorFunc(explainFlagError)
+	root.SetHelpCommand(newHelpCommand())
+	root.CompletionOptions.DisableDefaultCmd = true // there is one of our own
 	return root
 }
 

@@ -106,9 +106,7 @@ EXIT STATUS
 			}
 			return p.runLocked(cmd, opts, args)
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		ValidArgsFunction:     p.completeRun,
 		DisableFlagsInUseLine: true,
 	}
 	opts.addFlags(cmd.Flags())

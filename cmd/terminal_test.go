@@ -29,13 +29,18 @@ type shell struct {
 	seen   int // of the screen, by expect
 }
 
-// startShell returns a shell in an empty folder, with the server as its place.
+// startShell returns a shell in an empty folder, with the server, if any, as
+// its place.
 func startShell(t *testing.T, server *redistest.Server) *shell {
 	t.Helper()
 	s := &shell{t: t, dir: t.TempDir()}
+	url := "redis://127.0.0.1:1"
+	if server != nil {
+		url = server.URL()
+	}
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "PS1=$ ", "HISTFILE=", "TERM=dumb", "REDIS_URL="+server.URL(), "HOME="+s.dir, "BASH_SILENCE_DEPRECATION_WARNING=1")
+	cmd.Env = append(os.Environ(), "PS1=$ ", "HISTFILE=", "TERM=dumb", "REDIS_URL="+url, "HOME="+s.dir, "BASH_SILENCE_DEPRECATION_WARNING=1")
 	master, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +91,12 @@ func (s *shell) types(text string) {
 	default:
 		text += "\n"
 	}
+	s.keys(text)
+}
+
+// keys types no more than that.
+func (s *shell) keys(text string) {
+	s.t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
 		s.t.Fatal(err)
 	}

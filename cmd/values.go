@@ -84,12 +84,17 @@ func (v choice[T]) String() string {
 
 func (choice[T]) Type() string { return "word" }
 
+func (v choice[T]) choices() []string {
+	words := make([]string, len(v.words))
+	for i, word := range v.words {
+		words[i] = string(word)
+	}
+	return words
+}
+
 func (v choice[T]) Set(text string) error {
 	if !slices.Contains(v.words, T(text)) {
-		words := make([]string, len(v.words))
-		for i, word := range v.words {
-			words[i] = string(word)
-		}
+		words := v.choices()
 		return fmt.Errorf("is none of %s%s", strings.Join(words, ", "), didYouMean(closest(text, words)))
 	}
 	*v.to = T(text)

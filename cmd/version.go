@@ -54,7 +54,8 @@ func (p *program) newVersionCommand() *cobra.Command {
 
 EXIT STATUS
   0`,
-		Args: noArguments,
+		Example: "  redlockrun version --json",
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			info := readVersion()
 			if asJSON {
