@@ -111,9 +111,9 @@ the same place.
 Three or more --redis, each of one server, are a quorum: a lock is held by who
 has it on most of them. In the environment, they stand with blanks between.
 
-User and password stand before the host, redis://USER:PASSWORD@HOST, or come from
---redis-username and --redis-password-file or REDISCLI_AUTH; with several servers
-they are for all of them. Sentinels have their own, if they want any:
+User and password stand before the host, redis://USER:PASSWORD@HOST, or come
+from --redis-username and --redis-password-file or REDISCLI_AUTH; with several
+servers they are for all of them. Sentinels have their own, if they want any:
 ?sentinel-username=USER&sentinel-password=PASSWORD. A parameter protocol=3 asks
 for RESP3.
 
@@ -151,9 +151,9 @@ runs. That depends on the place:
   embedded       As one server that loses nothing when it is killed; it is for
                  one user on one host.
 
-Where an overlap would do harm, let the guarded resource refuse: each holder gets
-a higher number than all before, in REDLOCKRUN_LOCK_FENCE, whatever was lost. A
-resource that remembers the highest refuses who comes with a lower one.`,
+Where an overlap would do harm, let the guarded resource refuse: each holder
+gets a higher number than all before, in REDLOCKRUN_LOCK_FENCE, whatever was
+lost. A resource that remembers the highest refuses who comes with a lower one.`,
 	}
 }
 
