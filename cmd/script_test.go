@@ -4,10 +4,12 @@ package cmd_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +52,13 @@ func (s suite) Run() int {
 	// Under nohup and the like, what tests start would ignore these: a handler
 	// here gives it the defaults.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Most of the time tests wait, for servers to fail and leases to end.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
 	return s.M.Run()
 }
 
