@@ -195,7 +195,7 @@ func (r *shellReader) skipHeredoc() {
 }
 
 // ours matches a command line of redlockrun within some text.
-var ours = regexp.MustCompile(`(?m)(^|[\s;&|(/"'])redlockrun (-|acquire |renew |release |embedded |help |version\b|completion )`)
+var ours = regexp.MustCompile(`(?m)(^|[\s;&|(/"'])redlockrun (-|acquire |renew |release |history |embedded |help |version\b|completion )`)
 
 // ourCalls returns the arguments of every call of redlockrun in a script.
 func ourCalls(script string) ([][]string, error) {

@@ -286,7 +286,7 @@ var serverHints = map[lock.Fault]string{
 	lock.FaultWrongPass: "Check user (--redis-username) and password (REDISCLI_AUTH, --redis-password-file, or the URL)",
 	lock.FaultNoPerm: "The ACL user lacks a right: it needs +eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
 		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop on the lock's name and on the pattern ~redlockrun:* " +
-		"(in a cluster also +cluster|slots, in a quorum +info, for --wait-replicas +wait)",
+		"(in a cluster also +cluster|slots, in a quorum +info, for --wait-replicas +wait, for --history +hkeys +xadd +xrevrange)",
 	lock.FaultReadOnly: "%[1]s is a replica: give the address of its primary, or use redis-sentinel://",
 	lock.FaultLoading:  "The server is reading its data from disk: try again later, or raise --connect-timeout",
 	lock.FaultMisconf: "The server can't save to disk and refuses writes: see its log and " +

@@ -106,7 +106,7 @@ func TestMessagesOfEachLevelAndFormat(t *testing.T) {
 
 // The help is read on terminals of 80 columns.
 func TestHelpFits80Columns(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"help", "exit-codes"}, {"help", "environment"}, {"embedded", "--help"}, {"version", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"help", "exit-codes"}, {"help", "environment"}, {"embedded", "--help"}, {"version", "--help"}, {"history", "--help"}, {"acquire", "--help"}, {"release", "--help"}} {
 		var stdout, stderr bytes.Buffer
 		p := &program{stdout: &stdout, stderr: &stderr, environ: environment{}.lookup}
 		if end := p.run(args); end.code != 0 {

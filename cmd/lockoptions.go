@@ -23,6 +23,7 @@ type lockOptions struct {
 	slots        int
 	label        string
 	replicas     int
+	history      int
 	progress     progressMode
 
 	redis  redisOptions
@@ -43,6 +44,7 @@ func (o *lockOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(countValue{&o.slots, 1, lock.MaxCapacity}, "slots", "let `N` hold the lock at once; all who use the key must say the same")
 	fs.Var(countValue{&o.replicas, 0, maxReplicas}, "wait-replicas", "start only when `N` replicas of the Redis server have the lock")
 	fs.StringVar(&o.label, "holder-label", "", "`NAME` that those who find the lock busy are shown (default the host's)")
+	o.addHistoryFlag(fs)
 	fs.Var(newChoice(&o.progress, progressAuto, progressAuto, progressAlways, progressNever), "progress",
 		"show on standard error what is waited for: auto is on a terminal line, or else in a message at times (`WHEN`)")
 }
@@ -54,6 +56,10 @@ func (o *lockOptions) addPrefixFlag(fs *pflag.FlagSet) {
 func (o *lockOptions) addTTLFlag(fs *pflag.FlagSet) {
 	o.ttl = lock.DefaultTTL
 	fs.VarP(durationValue{&o.ttl}, "ttl", "t", "lease: how long a lock outlives a crash; it is renewed every third of this `DURATION`")
+}
+
+func (o *lockOptions) addHistoryFlag(fs *pflag.FlagSet) {
+	fs.Var(countValue{&o.history, 0, lock.MaxHistory}, "history", "remember the last `N` runs of this key in Redis, for redlockrun history")
 }
 
 // addPlaceFlags adds what all have that talk to Redis.
@@ -120,7 +126,9 @@ func (o *lockOptions) check(from sources, environ func(string) (string, bool), w
 // checkPlaces notes what the place can't do.
 func (o *lockOptions) checkPlaces(places []lock.Place, from sources, wrong *configError) {
 	if len(places) > 1 {
-		for name, given := range map[string]bool{"shared": o.shared, "slots": o.slots != 1, "wait-replicas": o.replicas != 0} {
+		for name, given := range map[string]bool{
+			"shared": o.shared, "slots": o.slots != 1, "wait-replicas": o.replicas != 0, "history": o.history != 0,
+		} {
 			if given {
 				wrong.add(from.of(name), "is not offered by a quorum of servers: give one --redis, or leave it out")
 			}

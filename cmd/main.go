@@ -141,14 +141,15 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 		p.newAcquireCommand(out),
 		p.newRenewCommand(out),
 		p.newReleaseCommand(out),
+		p.newHistoryCommand(out),
 		p.newEmbeddedCommand(out),
 		p.newCompletionCommand(),
 		p.newVersionCommand(),
 		newExitCodesTopic(),
-		newEnvironmentTopic(root),
 		newPlacesTopic(),
 		newGuaranteesTopic(),
 	)
+	root.AddCommand(newEnvironmentTopic(root)) // it tells of the flags of all
 }
 
 // newRootCommand makes the root command.

@@ -206,6 +206,7 @@ func (p *program) plan(cmd *cobra.Command, opts *runOptions) (*guard.Options, er
 			Once:           opts.once,
 			OnceTTL:        opts.onceTTL,
 			MinHold:        opts.minHold,
+			History:        opts.lock.history,
 			TTL:            opts.lock.ttl,
 			ConnectTimeout: opts.lock.redis.connectTimeout,
 			Timeout:        opts.timeout,

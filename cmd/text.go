@@ -3,6 +3,7 @@ package cmd
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 func cutPrefixFold(s, prefix string) (rest string, found bool) {
@@ -43,4 +44,23 @@ func specialToShells(r rune) bool {
 	default:
 		return !strings.ContainsRune("_-+=./:,@%^", r)
 	}
+}
+
+// alignedRows writes rows as columns, two blanks apart.
+func alignedRows(rows [][]string) string {
+	widths := map[int]int{}
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
 }

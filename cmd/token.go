@@ -90,7 +90,7 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 	holder.PID = os.Getppid() // who will have the token
 	lease, err := locker.Acquire(ctx, lock.Request{
 		Name: name, TTL: opts.ttl, Capacity: opts.capacity(), Wait: opts.wait, OnWait: line.update,
-		Replicas: opts.replicas, ConnectTimeout: opts.redis.connectTimeout, Holder: holder,
+		Replicas: opts.replicas, History: opts.history, ConnectTimeout: opts.redis.connectTimeout, Holder: holder,
 	})
 	line.end()
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
@@ -168,11 +168,13 @@ EXIT STATUS
 		Args:    oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
+				lease.Record(opts.history, lock.End{How: lock.Released})
 				return lease.Release(ctx)
 			})
 		},
 	}
 	opts.addFlags(cmd)
+	opts.addHistoryFlag(cmd.Flags())
 	opts.addPlaceFlags(cmd.Flags())
 	cmd.Flags().SortFlags = false
 	return cmd

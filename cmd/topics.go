@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,16 +48,21 @@ from the configuration file, or else it has its default.
 Variables that set flags:
 
 `)
-	root.Flags().VisitAll(func(f *pflag.Flag) {
-		if onlyFlags[f.Name] {
-			return
+	users := map[string][]string{} // of flags that the root does not have
+	root.Flags().VisitAll(func(f *pflag.Flag) { listVariable(&b, f, nil) })
+	for _, sub := range root.Commands() {
+		if sub.Flags().Lookup("config") == nil {
+			continue // it reads no settings
 		}
-		name := envName(f.Name)
-		if foreign := foreignEnv[f.Name]; foreign != "" {
-			name += ", or " + foreign
-		}
-		fmt.Fprintf(&b, "  %-38s --%s\n", name, f.Name)
-	})
+		sub.Flags().VisitAll(func(f *pflag.Flag) {
+			if root.Flags().Lookup(f.Name) == nil {
+				users[f.Name] = append(users[f.Name], sub.Name())
+			}
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		listVariable(&b, &pflag.Flag{Name: name}, users[name])
+	}
 	fmt.Fprintf(&b, `
 A list, as of several places, is separated by blanks. Password, where neither
 the URL nor a file gives it:
@@ -86,6 +93,22 @@ A file has the flags' names as keys, such as
 		Short: "Environment variables and configuration files",
 		Long:  b.String(),
 	}
+}
+
+// listVariable writes the line of a flag's variable, with the commands that
+// have the flag if the root does not.
+func listVariable(b *strings.Builder, f *pflag.Flag, users []string) {
+	if onlyFlags[f.Name] {
+		return
+	}
+	name, of := envName(f.Name), ""
+	if foreign := foreignEnv[f.Name]; foreign != "" {
+		name += ", or " + foreign
+	}
+	if len(users) > 0 {
+		of = " (" + strings.Join(users, ", ") + ")"
+	}
+	fmt.Fprintf(b, "  %-38s --%s%s\n", name, f.Name, of)
 }
 
 func newPlacesTopic() *cobra.Command {

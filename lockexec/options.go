@@ -83,6 +83,10 @@ type Options struct {
 	// also when the command ends sooner. Run does not wait for it.
 	MinHold time.Duration
 
+	// History is how many of the last runs of this lock Redis remembers; see
+	// [lock.Locker.History].
+	History int
+
 	TTL            time.Duration  // of the lease, see lock.Request; 15 s
 	ConnectTimeout time.Duration  // see lock.Request; 5 s
 	Timeout        time.Duration  // stop the command after this long; 0 is never

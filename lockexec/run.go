@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
@@ -52,6 +53,7 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 	thread := proc.NewThread()
 	defer thread.End()
 
+	asked := lock.Now()
 	lease, err := acquire(ctx, locker, opts)
 	if err != nil {
 		return proc.Status{}, err
@@ -66,18 +68,29 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 	if err == nil && status == (proc.Status{}) {
 		lease.Succeed(opts.OnceTTL)
 	}
+	var kept time.Duration
 	if err == nil || errors.Is(err, ErrTimeout) { // it ran
-		lease.KeepFor(opts.MinHold - lock.Now().Until(taken))
+		kept = max(0, opts.MinHold-lock.Now().Until(taken))
+		lease.KeepFor(kept)
 	}
-	logRelease(opts, release(ctx, lease), err)
+	end := EndOf(status, err)
+	end.HeldMillis = lock.Now().Until(taken).Milliseconds()
+	if opts.Wait != 0 {
+		end.WaitedMillis = taken.Until(asked).Milliseconds()
+	}
+	lease.Record(opts.History, end)
+	logRelease(opts, kept, release(ctx, lease), err)
 	return status, err
 }
 
 // logRelease tells how the release went, unless the lock's loss is the
-// outcome of the run anyway.
-func logRelease(opts Options, err, outcome error) {
+// outcome of the run anyway. It is kept from others for that long.
+func logRelease(opts Options, kept time.Duration, err, outcome error) {
 	log := opts.Log.With("lock", opts.Name)
 	switch {
+	case err == nil && kept > 0:
+		log.Info("released "+opts.Name+", kept from others for "+briefly(kept)+" by --min-hold",
+			"event", "released", "kept_ms", kept.Milliseconds())
 	case err == nil:
 		log.Info("released "+opts.Name, "event", "released")
 	case errors.Is(outcome, ErrLost):
@@ -111,6 +124,7 @@ func acquire(ctx context.Context, locker *lock.Locker, opts Options) (*lock.Leas
 			OnWait:         opts.OnWait,
 			Replicas:       opts.Replicas,
 			Once:           opts.Once,
+			History:        opts.History,
 			Holder:         holder,
 			Token:          opts.Token,
 		})

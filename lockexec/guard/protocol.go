@@ -64,6 +64,7 @@ type settings struct {
 	Once           string
 	OnceTTL        time.Duration
 	MinHold        time.Duration
+	History        int
 	TTL            time.Duration
 	ConnectTimeout time.Duration
 	Timeout        time.Duration
@@ -97,6 +98,7 @@ func newSettings(opts Options, token string) *settings {
 		Once:           run.Once,
 		OnceTTL:        run.OnceTTL,
 		MinHold:        run.MinHold,
+		History:        run.History,
 		TTL:            run.TTL,
 		ConnectTimeout: run.ConnectTimeout,
 		Timeout:        run.Timeout,
@@ -127,6 +129,7 @@ func (s *settings) options() lockexec.Options {
 		Once:           s.Once,
 		OnceTTL:        s.OnceTTL,
 		MinHold:        s.MinHold,
+		History:        s.History,
 		TTL:            s.TTL,
 		ConnectTimeout: s.ConnectTimeout,
 		Timeout:        s.Timeout,

@@ -84,7 +84,7 @@ func TestSettingsTravel(t *testing.T) {
 		Name: "n", Command: []string{"sh", "a\xffb", ""}, TTL: time.Second, ConnectTimeout: 2 * time.Second, Timeout: 3 * time.Second,
 		KillAfter: 4 * time.Second, StopSignal: syscall.SIGINT, OnLost: lockexec.WarnAndKeep, Leftovers: lockexec.AwaitLeftovers,
 		Label: "label", ShowArgs: true, SignalGroup: true,
-		Capacity: lock.Shared, Replicas: 2, Wait: lock.Forever, Once: "o", OnceTTL: time.Hour, MinHold: time.Minute,
+		Capacity: lock.Shared, Replicas: 2, Wait: lock.Forever, Once: "o", OnceTTL: time.Hour, MinHold: time.Minute, History: 5,
 	}
 	opts := Options{Run: run, Target: connect.Target{
 		Places: []lock.Place{{Network: "tcp", Addr: "a:1", Password: "p", TLS: true}, {Master: "m", Addrs: []string{"b:2"}}},

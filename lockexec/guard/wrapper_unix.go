@@ -296,11 +296,12 @@ func (w *wrapper) supervisorDied(ctx context.Context, cause error) (proc.Status,
 // overran kills a command whose lease is about to end, together with the
 // supervisor that did not: it must have been stopped.
 func (w *wrapper) overran(ctx context.Context) (proc.Status, error) {
-	_ = w.end(ctx)
-	return proc.Status{}, &lock.LostError{
+	w.outcome = newOutcome(proc.Status{}, &lock.LostError{
 		Name: w.opts.Run.Name, Reason: lock.LossExpired,
 		Cause: errors.New("the process that watches over the command was stopped, or had no time to run"),
-	}
+	})
+	_ = w.end(ctx)
+	return w.outcome.result()
 }
 
 // giveUp ends without a supervisor that does not answer: it must be stopped.
@@ -354,5 +355,13 @@ func (w *wrapper) release(ctx context.Context) error {
 	defer connections.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()
-	return locker.ReleaseToken(ctx, w.opts.Run.Name, w.token, w.opts.Run.TTL)
+	return locker.ReleaseToken(ctx, w.opts.Run.Name, w.token, w.opts.Run.TTL, w.opts.Run.History, w.ending())
+}
+
+// ending is how the run ended, for the history.
+func (w *wrapper) ending() lock.End {
+	if w.outcome != nil {
+		return lockexec.EndOf(w.outcome.result())
+	}
+	return lock.End{How: lock.Killed, Reason: "the process that watches over the command died, or did not answer"}
 }

@@ -21,7 +21,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
-	if l.quorum() && (req.Capacity != Exclusive || req.Replicas > 0) {
+	if l.quorum() && (req.Capacity != Exclusive || req.Replicas > 0 || req.History > 0) {
 		return nil, ErrQuorum
 	}
 	req.Holder.Slots = req.Capacity.wire()
@@ -43,6 +43,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		req:    req,
 		record: record,
 	}
+	a.lease.history, a.lease.record = req.History, record
 	if req.Once != "" {
 		a.lease.done = doneKey(req.Name, req.Once)
 	}
@@ -122,7 +123,7 @@ func (a *acquisition) askOnce(ctx context.Context, budget time.Duration) (acquir
 // args are the ARGV of acquire.lua, for servers that were up for uptime.
 func (a *acquisition) args(uptime time.Duration) []any {
 	inLine := a.req.Wait != 0 && !a.lease.locker.quorum()
-	return []any{a.lease.token, a.lease.ttl.Milliseconds(), a.record, a.req.Capacity.wire(), flag(inLine), uptime.Milliseconds()}
+	return []any{a.lease.token, a.lease.ttl.Milliseconds(), a.record, a.req.Capacity.wire(), flag(inLine), uptime.Milliseconds(), a.req.History}
 }
 
 // end returns the lease, or the error that the reply or err comes to, with

@@ -27,10 +27,13 @@ type Lease struct {
 	// the lock when it comes.
 	unsettled bool
 
-	// What the release is to do beside: see Succeed and KeepFor.
+	// What the release is to do beside: see Succeed, KeepFor and Record.
 	success    string
 	successTTL time.Duration
 	keep       time.Duration
+	history    int    // how many runs are kept, or 0
+	record     string // of the holder, as it was sent
+	end        string // what the history is to have, or ""
 
 	mu        sync.Mutex
 	sent      Instant // when the last exchange that set the ttl was sent
@@ -226,6 +229,9 @@ func (l *Lease) keys() []string {
 	if l.done != "" {
 		keys = append(keys, l.done)
 	}
+	if l.history > 0 {
+		keys = append(keys, beside("history", l.name))
+	}
 	return keys
 }
 
@@ -260,7 +266,8 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
 	state, err := l.ask(ctx, max(l.ttl/6, minReleaseTry), releasing,
-		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled)).outcome(ctx)
+		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled),
+		l.end, l.historyRecord(), l.history).outcome(ctx)
 	if failure, _ := errors.AsType[*ServerError](err); failure != nil && failure.Fault == FaultTryAgain && l.keep == 0 && l.success == "" {
 		// The slot is on its way to another node, where scripts of many keys
 		// have to wait. The lock alone can be deleted: those who wait for it

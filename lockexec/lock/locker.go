@@ -74,6 +74,12 @@ type Request struct {
 	// yet forgotten.
 	Once string
 
+	// History keeps a record of the last runs of this lock, as many, for
+	// [Locker.History]: of this one by [Lease.Record], and of those that ended
+	// without a word by whoever comes after them. 0 keeps none. A quorum has
+	// none.
+	History int
+
 	// Holder is told to those who find the lock taken.
 	Holder Holder
 
@@ -128,6 +134,9 @@ func (r *Request) check() error {
 	if r.Capacity < Shared || r.Capacity > MaxCapacity {
 		return fmt.Errorf("a capacity of %d is outside of 1 to %d", int(r.Capacity), MaxCapacity)
 	}
+	if r.History < 0 || r.History > MaxHistory {
+		return fmt.Errorf("a history of %d runs is outside of 0 to %d", r.History, MaxHistory)
+	}
 	if r.Replicas < 0 {
 		return fmt.Errorf("%d replicas", r.Replicas)
 	}
@@ -135,7 +144,7 @@ func (r *Request) check() error {
 }
 
 // ErrQuorum is what a quorum is asked for and does not have: see [NewQuorum].
-var ErrQuorum = errors.New("a quorum of servers has locks for one holder alone, and no replicas")
+var ErrQuorum = errors.New("a quorum of servers has locks for one holder alone, no replicas, and no history")
 
 // CheckTTL says what is wrong with a ttl, or returns nil. The server would take
 // a ttl of 0 for "delete" at a renewal, and cuts what is below a millisecond.
@@ -170,9 +179,11 @@ func (l *Locker) Resume(name, token string, ttl time.Duration) *Lease {
 
 // ReleaseToken releases the lock if it holds that token, for a holder that
 // died before it could. It tries until ctx is done while the server can't be
-// reached; a lock that is free or another's by then is no error.
-func (l *Locker) ReleaseToken(ctx context.Context, name, token string, ttl time.Duration) error {
+// reached; a lock that is free or another's by then is no error. With a history
+// of more than 0 runs, that has the end.
+func (l *Locker) ReleaseToken(ctx context.Context, name, token string, ttl time.Duration, history int, end End) error {
 	lease := l.lease(name, token, ttl)
+	lease.Record(history, end)
 	lease.unsettled = true
 	err := lease.Release(ctx)
 	if errors.Is(err, ErrLost) {

@@ -27,7 +27,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // aclUser has exactly the rights that the documentation names.
 const aclUser = "user locker on >pw-locker ~lock:report:* ~redlockrun:* -@all " +
 	"+eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
-	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop"
+	"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop +hkeys +xadd +xrevrange"
 
 // forEachPlace runs a test on a fresh, empty server of each kind. admin has
 // all rights there.

@@ -127,7 +127,7 @@ func TestATryThatComesTooLateFindsItsTokenSpent(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Token = token
-		if err := locker.ReleaseToken(t.Context(), name, token, req.TTL); err != nil {
+		if err := locker.ReleaseToken(t.Context(), name, token, req.TTL, 0, lock.End{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, wait := range []time.Duration{0, lock.Forever} {

@@ -174,7 +174,7 @@ func (a *acquisition) askQuorum(ctx context.Context, budget time.Duration) (acqu
 		reply = acquireReply{split: true, remaining: l.ttl}
 	}
 	withdrawal := context.WithoutCancel(ctx)
-	_ = l.ask(withdrawal, max(l.ttl/6, minReleaseTry), releasing, l.keys(), l.token, 0, "", 0, 0)
+	_ = l.ask(withdrawal, max(l.ttl/6, minReleaseTry), releasing, l.keys(), l.token, 0, "", 0, 0, "", "", 0)
 	return reply, err
 }
 

@@ -25,6 +25,8 @@ var (
 	refreshScript string
 	//go:embed scripts/restore.lua
 	restoreScript string
+	//go:embed scripts/history.lua
+	historyScript string
 	//go:embed scripts/raise.lua
 	raiseScript string
 )

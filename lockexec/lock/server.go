@@ -86,6 +86,7 @@ var (
 	releasing  = operation{name: "release", source: whole(prelude, line, releaseScript), enough: votes.ownershipDecided, linger: minReleaseTry}
 	deletion   = operation{name: "release", source: whole(prelude, deleteScript), enough: votes.ownershipDecided, linger: minReleaseTry}
 	restoring  = operation{name: "renew", source: whole(prelude, restoreScript)}
+	reading    = operation{name: "read the history of", source: whole(prelude, historyScript)}
 	raising    = operation{name: "acquire", source: whole(prelude, raiseScript), enough: votes.ownershipDecided}
 )
 

@@ -11,6 +11,7 @@
 --       4 capacity
 --       5 1 if the caller waits, else 0
 --       6 for how long this server must have been up, ms, or 0
+--       7 how many runs the history keeps, or 0
 -- reply {1, fence}                            acquired
 --       {0, ms, holder record or '', now, ahead, watch, token or ''}
 --                                             held, until in ms as PTTL gives it

@@ -2,7 +2,9 @@
 -- the lock passes to them. These scripts have their first KEYS in common:
 --
 -- KEYS  1 lock   2 fence counter   3 holder records   4 queue   5 waiters
---       6 the list to wake us by   7 success marker, where there is one
+--       6 the list to wake us by
+--       then, where there is one: success marker, history
+-- ARGV  1 token; the last is how many runs the history keeps
 --
 -- The queue has token -> number of arrival. The waiters have token ->
 -- "SEEN WATCHES CAPACITY TTL RECORD": when it last asked (ms), whether it asks
@@ -13,8 +15,16 @@
 --
 -- A capacity is how many may hold the lock: 1 is one alone, 0 is any number of
 -- those who share, N is at most N of those who say the same N.
-local lock, fence_counter, holders, queue, waiters, wake_list, success =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local lock, fence_counter, holders, queue, waiters, wake_list =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local success, history
+for i = 7, #KEYS do
+  if string.find(KEYS[i], 'redlockrun:history:', 1, true) == 1 then
+    history = KEYS[i]
+  else
+    success = KEYS[i]
+  end
+end
 local wake_prefix = string.sub(wake_list, 1, #wake_list - #ARGV[1]) -- before the token
 
 local grant_ttl = 2000      -- to take what was granted, ms: then it passes on
@@ -26,6 +36,26 @@ local line_ttl = 120000     -- of the line, beyond the last word of anybody in i
 local wake_ttl = 30000
 local spent_ttl = 120000    -- for a try that is on its way to arrive
 local hour = 3600000
+local history_ttl = 90 * 24 * hour
+
+-- note_run adds a run to the history: the record of its holder, how it ended
+-- ('' where nobody knows), and how the lock stood then, as owned says it. By
+-- pcall, as nothing may fail for it.
+local function note_run(record, ending, state)
+  redis.pcall('XADD', history, 'MAXLEN', ARGV[#ARGV], '*', 'holder', record, 'end', ending, 'lock', state)
+  redis.pcall('PEXPIRE', history, history_ttl)
+end
+
+-- note_dead adds those who have lost their lock without a word: their records
+-- are about to be deleted.
+local function note_dead(tokens)
+  for _, token in ipairs(history and tokens or {}) do
+    local record = redis.pcall('HGET', holders, token)
+    if type(record) == 'string' and not string.find(token, ':kept', 1, true) then
+      note_run(record, '', 0)
+    end
+  end
+end
 
 -- occupancy says what the lock is: 'free', 'one' holder (whose token is the
 -- second result), 'many' (their number is), or an error (the second result).
@@ -46,6 +76,7 @@ local function occupancy(now)
     return 'error', failure -- no lock at all
   end
   local ended = redis.call('ZRANGEBYSCORE', lock, '-inf', now)
+  note_dead(ended)
   for _, token in ipairs(ended) do
     redis.call('ZREM', lock, token)
     redis.call('HDEL', holders, token)
@@ -99,11 +130,12 @@ local function hold(now_us, token, capacity, ttl, lease, record)
   local fence = string.format('%.0f', math.max(last + 1, now_us))
   redis.call('SET', fence_counter, fence, 'PX', fence_ttl(lease))
   if capacity == 1 or redis.call('EXISTS', lock) == 0 then
+    note_dead(history and redis.pcall('HKEYS', holders))
     redis.call('DEL', holders) -- of those who died
   end
   redis.call('HSET', holders, token,
     string.sub(record, 1, -2) .. string.format(',"since":%.0f,"fence":%s}', now, fence))
-  redis.call('PEXPIRE', holders, math.max(4 * hour, 10 * lease))
+  redis.call('PEXPIRE', holders, history and history_ttl or math.max(4 * hour, 10 * lease))
   if capacity == 1 then
     redis.call('SET', lock, token, 'NX', 'PX', ttl)
   else

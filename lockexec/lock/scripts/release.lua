@@ -10,6 +10,9 @@
 --       4 ttl of the marker, ms
 --       5 1 if a try with this token may still be on its way, else 0: it is to
 --         find the token spent
+--       6 what the history is to have of the end, or '' for nothing
+--       7 our holder record for it, should there be none here any more, or ''
+--       8 how many runs the history keeps, or 0
 -- reply 1 released, 0 no lock, -1 another's
 local token, keep = ARGV[1], tonumber(ARGV[2])
 if ARGV[5] == '1' then
@@ -18,6 +21,10 @@ end
 local state, failure = owned(lock, token)
 if failure then
   return failure
+end
+local record = redis.pcall('HGET', holders, token)
+if type(record) ~= 'string' then
+  record = ARGV[7]
 end
 local refusal = state ~= 1 and refused(lock, token)
 if refusal then
@@ -32,8 +39,7 @@ if state == 1 then
     -- must not set another end.
     local kept = token .. ':kept'
     local many = lease_end(lock, token)
-    local record = redis.pcall('HGET', holders, token)
-    if type(record) == 'string' then
+    if record ~= '' then
       redis.pcall('HSET', holders, kept, record)
     end
     if many then
@@ -52,6 +58,9 @@ end
 -- silent, and has a TTL; it must not turn a release that was done into an
 -- error. The same holds for the line, which is served by whoever asks next.
 redis.pcall('HDEL', holders, token)
+if history and ARGV[6] ~= '' and record ~= '' then
+  note_run(record, ARGV[6], state)
+end
 pcall(function()
   leave_line(token)
   serve(now_micros())
