@@ -27,6 +27,7 @@ var settings = map[string]struct {
 	"wait":                {"", "1s", "forever", "3s", ""},
 	"shared":              {"false", "true", "false", "true", "true"},
 	"slots":               {"1", "2", "3", "4", "2"},
+	"history":             {"0", "1", "2", "3", "1"},
 	"wait-replicas":       {"0", "1", "2", "3", "1"},
 	"progress":            {"auto", "always", "never", "auto", ""},
 	"min-hold":            {"", "1s", "2s", "3s", ""},

@@ -24,8 +24,12 @@ var legends = []struct {
 	mark rune
 	text string
 }{
-	{markWaiting, "waiting"}, {markHeld, "held"}, {markFailed, "failed, or stopped"},
-	{markLost, "lock lost"}, {markPresent, "held now"}, {markUnknown, "no end known"},
+	{markWaiting, "waiting"},
+	{markHeld, "held"},
+	{markFailed, "failed, or stopped"},
+	{markLost, "lock lost"},
+	{markPresent, "held now"},
+	{markUnknown, "no end known"},
 }
 
 // span is the part of a time line that one hold takes.
