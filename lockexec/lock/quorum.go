@@ -163,6 +163,9 @@ func (a *acquisition) askQuorum(ctx context.Context, budget time.Duration) (acqu
 	l := a.lease
 	votes := l.ask(ctx, min(budget, l.ttl/6), acquiring, l.keys(), a.args(l.ttl)...)
 	reply, err := votes.acquisition(ctx)
+	// One that is still on its way is to find, after the release, that its token
+	// was spent.
+	l.unsettled = l.unsettled || !votes.complete()
 	if err == nil && reply.acquired {
 		var state ownership
 		state, err = l.ask(ctx, min(budget, l.ttl/6), raising,
@@ -176,6 +179,16 @@ func (a *acquisition) askQuorum(ctx context.Context, budget time.Duration) (acqu
 	withdrawal := context.WithoutCancel(ctx)
 	_ = l.ask(withdrawal, max(l.ttl/6, minReleaseTry), releasing, l.keys(), l.token, 0, "", 0, 0, "", "", 0)
 	return reply, err
+}
+
+// complete reports whether all servers have answered.
+func (v votes) complete() bool {
+	for _, vote := range v.got {
+		if vote.err != nil {
+			return false
+		}
+	}
+	return len(v.got) == len(v.lease.locker.servers)
 }
 
 // tally counts what the servers say to an acquisition.

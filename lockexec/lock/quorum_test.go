@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -339,5 +340,23 @@ func TestAQuorumRefusesWhatItHasNot(t *testing.T) {
 	}
 	if _, err := lock.NewQuorum(redis.NewClient(&redis.Options{}), redis.NewClient(&redis.Options{})); err == nil {
 		t.Error("two servers are taken for a quorum")
+	}
+}
+
+// A vote that comes when the lock was released already takes nothing.
+func TestALateVoteTakesNoLock(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	deliver := q.proxies[2].HoldRequests(func(cmd []string) bool { return strings.Contains(strings.Join(cmd, " "), "too_young") })
+	lease := q.acquire(t)
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	third := q.servers[2]
+	third.ResetStats(t)
+	deliver()
+	redistest.Eventually(t, func() bool { return third.CommandStats(t)["eval"] > 0 }, "the late vote has come")
+	if got := get(t, third.Client(t), name); got != "" {
+		t.Errorf("the server has %q in the lock", got)
 	}
 }
