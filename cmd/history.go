@@ -160,7 +160,7 @@ func timeOrNull(t time.Time) *time.Time {
 
 // endText says in a few words how a lock was given up.
 func endText(hold lock.Hold) string {
-	text := ""
+	var text string
 	switch end := hold.End; end.How {
 	case lock.Exited:
 		text = fmt.Sprintf("exit %d", end.Code)

@@ -339,7 +339,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	client := newClient(t, &redis.Options{Addr: s.Addr(), Username: "locker", Password: "pw-locker"})
 	named := map[string]bool{}
 	for _, capacity := range []lock.Capacity{lock.Exclusive, 2} {
-		for _, right := range strings.Fields(aclUser[strings.Index(aclUser, "+"):]) {
+		for right := range strings.FieldsSeq(aclUser[strings.Index(aclUser, "+"):]) {
 			admin(t, s, "flushall")
 			admin(t, s, "acl", "setuser", "locker", strings.Replace(right, "+", "-", 1))
 			err := errors.Join(useAll(t, client, capacity)...)

@@ -63,8 +63,10 @@ func (s *server) classify(ctx context.Context, err error) Fault {
 		return FaultTryAgain
 	case FaultUnreachable, FaultConnection, FaultTimeout:
 		s.lookAgain(ctx) // another may have taken the place of that node
+		return fault
+	default:
+		return fault
 	}
-	return fault
 }
 
 // operation is a script with its name in errors.
