@@ -109,7 +109,7 @@ func TestSlots(t *testing.T) {
 				n := inside.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
-				time.Sleep(5 * time.Millisecond) // so that others come meanwhile
+				time.Sleep(20 * time.Millisecond) // so that others come meanwhile
 				inside.Add(-1)
 				if err := lease.Release(t.Context()); err != nil {
 					t.Error(err)
@@ -117,8 +117,10 @@ func TestSlots(t *testing.T) {
 			})
 		}
 		users.Wait()
-		if most.Load() != 3 {
-			t.Errorf("%d at once, want 3", most.Load())
+		if n := most.Load(); n > 3 {
+			t.Errorf("%d at once, want 3 at most", n)
+		} else if n < 2 {
+			t.Error("nobody shared the slots: this proves nothing")
 		}
 	})
 }

@@ -22,7 +22,7 @@ const (
 )
 
 func request() lock.Request {
-	return lock.Request{Name: name, TTL: 15 * time.Second, Holder: lock.NewHolder("web-3", "generate-report.sh")}
+	return lock.Request{Name: name, TTL: 15 * time.Second, ConnectTimeout: 30 * time.Second, Holder: lock.NewHolder("web-3", "generate-report.sh")}
 }
 
 func acquire(t *testing.T, client redis.UniversalClient) *lock.Lease {

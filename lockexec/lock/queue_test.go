@@ -38,6 +38,7 @@ func newLine(t *testing.T, client redis.UniversalClient) *line {
 func waitRequest() lock.Request {
 	req := request()
 	req.Wait = lock.Forever
+	req.ConnectTimeout = patience
 	return req
 }
 
