@@ -153,6 +153,7 @@ func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*
 		// still have been on its way: that was settled.
 		return nil, &HeldError{
 			Name: a.req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining, Waiting: reply.ahead,
+			Revoked: reply.revoked(),
 		}
 	}
 }

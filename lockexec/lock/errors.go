@@ -45,12 +45,19 @@ type HeldError struct {
 
 	// Waiting is how many others wait in line for it.
 	Waiting int
+
+	// Revoked: nobody has it any more, but its last holder may still be about
+	// to stop, for Remaining at most.
+	Revoked bool
 }
 
 // NoExpiry stands for the remaining time of a key without TTL.
 const NoExpiry time.Duration = -1
 
 func (e *HeldError) Error() string {
+	if e.Revoked {
+		return e.Name + " was revoked, and is free as soon as its holder has stopped"
+	}
 	if e.Holder == nil {
 		return fmt.Sprintf("%s is held by another program", e.Name)
 	}
@@ -78,6 +85,7 @@ const (
 	LossMissing  LossReason = iota // the key is gone: expired, deleted, or lost by the server
 	LossReplaced                   // another's value stands in it
 	LossExpired                    // no renewal succeeded in time
+	LossRevoked                    // somebody took it away: see Locker.Revoke
 )
 
 func (r LossReason) String() string {
@@ -88,6 +96,8 @@ func (r LossReason) String() string {
 		return "its key holds another's value"
 	case LossExpired:
 		return "it could not be renewed in time"
+	case LossRevoked:
+		return "it was revoked (release --force)"
 	default:
 		return fmt.Sprintf("LossReason(%d)", int(r))
 	}
@@ -117,7 +127,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // ServerError is a failed exchange with the server: what was asked for is
 // unknown or did not happen.
 type ServerError struct {
-	Op    string // "acquire", "renew", "release", "refresh"
+	Op    string // "acquire", "renew", "release", "refresh", "inspect", "revoke"
 	Name  string // of the lock
 	Place string // the server's address, without credentials
 	Fault Fault

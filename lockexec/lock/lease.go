@@ -153,10 +153,14 @@ func (l *Lease) RenewWithin(ctx context.Context) error {
 }
 
 func (l *Lease) lost(state ownership) *LostError {
-	if state == another {
-		return &LostError{Name: l.name, Reason: LossReplaced}
+	reason := LossMissing
+	switch state {
+	case another:
+		reason = LossReplaced
+	case revoked:
+		reason = LossRevoked
 	}
-	return &LostError{Name: l.name, Reason: LossMissing}
+	return &LostError{Name: l.name, Reason: reason}
 }
 
 // Keep renews the lease every third of its ttl until ctx is done, and returns

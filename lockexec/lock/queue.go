@@ -26,6 +26,8 @@ type Waiting struct {
 	// NoExpiry: then it is none, and may be held for good.
 	Remaining time.Duration
 
+	Revoked bool // as in HeldError
+
 	Ahead  int           // who wait before this one
 	Waited time.Duration // so far
 	Left   time.Duration // until the wait is given up; Forever if never
@@ -59,7 +61,7 @@ func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
 		if a.req.OnWait != nil {
 			a.req.OnWait(Waiting{
 				Name: a.req.Name, Holder: reply.holder, HeldFor: reply.heldFor, Remaining: reply.remaining,
-				Ahead: reply.ahead, Waited: waited, Left: left,
+				Revoked: reply.revoked(), Ahead: reply.ahead, Waited: waited, Left: left,
 			})
 		}
 		if l.quorum() {

@@ -64,8 +64,11 @@ func (v votes) outcome(ctx context.Context) (ownership, error) {
 	switch {
 	case count[ours] >= most:
 		return ours, nil
-	case count[gone]+count[another] > all-most: // whatever the others say
-		if count[another] > count[gone] {
+	case count[gone]+count[another]+count[revoked] > all-most: // whatever the others say
+		switch {
+		case count[revoked] > 0:
+			return revoked, nil
+		case count[another] > count[gone]:
 			return another, nil
 		}
 		return gone, nil

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,14 @@ var (
 	historyScript string
 	//go:embed scripts/raise.lua
 	raiseScript string
+	//go:embed scripts/holding.lua
+	holding string
+	//go:embed scripts/inspect.lua
+	inspectScript string
+	//go:embed scripts/revoke.lua
+	revokeScript string
+	//go:embed scripts/markers.lua
+	markersScript string
 )
 
 // acquireReply is what acquire.lua says: acquired with a fence, done, used with
@@ -54,6 +63,11 @@ type acquireReply struct {
 	watch     bool // ask every second
 }
 
+// revoked reports whether what holds the lock is the tombstone of revoke.lua.
+func (r *acquireReply) revoked() bool { return strings.HasSuffix(r.token, tombstone) }
+
+const tombstone = ":revoked"
+
 func parseAcquireReply(reply any) (acquireReply, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) < 1 {
@@ -70,15 +84,9 @@ func parseAcquireReply(reply any) (acquireReply, error) {
 			return acquireReply{}, badReply("acquire", reply)
 		}
 		n, err := parseInt(fields[1])
-		if err != nil || n < 0 || n > MaxCapacity {
+		capacity, ok := parseCapacity(n)
+		if err != nil || !ok {
 			return acquireReply{}, badReply("acquire", reply)
-		}
-		capacity := Capacity(n)
-		switch n {
-		case 0:
-			capacity = Shared
-		case 1:
-			capacity = Exclusive
 		}
 		return acquireReply{capacity: &capacity}, nil
 	case int64(1):
@@ -126,6 +134,20 @@ func parseAcquireReply(reply any) (acquireReply, error) {
 	}
 }
 
+// parseCapacity is the inverse of [Capacity.wire].
+func parseCapacity(n int64) (Capacity, bool) {
+	switch {
+	case n == 0:
+		return Shared, true
+	case n == 1:
+		return Exclusive, true
+	case n > 1 && n <= MaxCapacity:
+		return Capacity(n), true
+	default:
+		return 0, false
+	}
+}
+
 // ownership is the answer of a script that acts only on a lock of ours.
 type ownership int64
 
@@ -133,11 +155,12 @@ const (
 	ours    ownership = 1
 	gone    ownership = 0
 	another ownership = -1
+	revoked ownership = -2
 )
 
 func parseOwnership(op string, reply any) (ownership, error) {
 	state, ok := reply.(int64)
-	if !ok || state < -1 || state > 1 {
+	if !ok || state < -2 || state > 1 {
 		return 0, badReply(op, reply)
 	}
 	return ownership(state), nil

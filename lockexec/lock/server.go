@@ -21,6 +21,9 @@ type server struct {
 	// node returns a client of the one node that has the key.
 	node func(ctx context.Context, key string) (*redis.Client, error)
 
+	// masters calls do for each node that has keys of its own, several at once.
+	masters func(ctx context.Context, do func(context.Context, *redis.Client) error) error
+
 	// lookAgain, unless nil, is told that a node could not be reached.
 	lookAgain func(ctx context.Context)
 }
@@ -43,10 +46,12 @@ func newServer(client redis.UniversalClient) *server {
 		s.place = place(client)
 		s.listen = func() blocker { return newListener(client) }
 		s.node = func(context.Context, string) (*redis.Client, error) { return client, nil }
+		s.masters = func(ctx context.Context, do func(context.Context, *redis.Client) error) error { return do(ctx, client) }
 	case *redis.ClusterClient:
 		s.place = strings.Join(client.Options().Addrs, ",")
 		s.listen = func() blocker { return NewClusterClient(client.Options()) }
 		s.node = client.MasterForKey
+		s.masters = client.ForEachMaster
 		s.lookAgain = client.ReloadState
 	}
 	return s
@@ -90,6 +95,9 @@ var (
 	restoring  = operation{name: "renew", source: whole(prelude, restoreScript)}
 	reading    = operation{name: "read the history of", source: whole(prelude, historyScript)}
 	raising    = operation{name: "acquire", source: whole(prelude, raiseScript), enough: votes.ownershipDecided}
+	inspection = operation{name: "inspect", source: whole(prelude, holding, inspectScript)}
+	marking    = operation{name: "inspect", source: whole(markersScript)}
+	revocation = operation{name: "revoke", source: whole(prelude, line, holding, revokeScript)}
 )
 
 // restoreWait is how long a renewal that is decided waits for word of servers

@@ -145,4 +145,4 @@ if kind == 'many' then
 end
 local ahead = waits and keep_place() or redis.call('ZCARD', queue)
 return {0, left, present_record(kind, holder), string.format('%.0f', now), ahead, ahead < watchers and 1 or 0,
-  kind == 'one' and holder or ''}
+  kind == 'one' and holder or kind == 'many' and redis.call('ZRANGE', lock, 0, 0)[1] or ''}

@@ -1,7 +1,8 @@
 -- Gives the lock back, if it is still ours, and passes it on to those who wait
 -- in the same moment: there is none at which it is free for somebody who just
 -- came. Leaves the line, if we are in it: a grant that came at the last moment
--- is passed on, too.
+-- is passed on, too. A lock that was revoked (revoke.lua) is ours to give back:
+-- nobody had it since, and what ran under it has ended.
 --
 -- KEYS  see line.lua
 -- ARGV  1 token
@@ -30,6 +31,10 @@ local refusal = state ~= 1 and refused(lock, token)
 if refusal then
   return refusal
 end
+local ours = token
+if state == -1 and owned(lock, token .. ':revoked') == 1 then
+  state, ours, keep = 1, token .. ':revoked', 0
+end
 if state == 1 then
   if ARGV[3] ~= '' then
     redis.call('SET', success, ARGV[3], 'PX', ARGV[4])
@@ -51,7 +56,7 @@ if state == 1 then
       redis.call('SET', lock, kept, 'XX', 'PX', keep)
     end
   else
-    drop(lock, token)
+    drop(lock, ours)
   end
 end
 -- By pcall: what stays of us is matched by its token when read, or falls

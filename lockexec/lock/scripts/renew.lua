@@ -3,7 +3,7 @@
 --
 -- KEYS  1 lock
 -- ARGV  1 token   2 ttl, ms
--- reply 1 renewed, 0 no lock, -1 another's
+-- reply 1 renewed, 0 no lock, -1 another's, -2 it was revoked: see revoke.lua
 local state, failure = owned(KEYS[1], ARGV[1])
 if failure then
   return failure
@@ -12,4 +12,8 @@ if state == 1 then
   set_lease(KEYS[1], ARGV[1], tonumber(ARGV[2]))
   return 1
 end
-return refused(KEYS[1], ARGV[1]) or state
+local refusal = refused(KEYS[1], ARGV[1])
+if not refusal and state == -1 and owned(KEYS[1], ARGV[1] .. ':revoked') == 1 then
+  return -2
+end
+return refusal or state
