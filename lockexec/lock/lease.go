@@ -159,6 +159,7 @@ func (l *Lease) lost(state ownership) *LostError {
 		reason = LossReplaced
 	case revoked:
 		reason = LossRevoked
+	case ours, gone:
 	}
 	return &LostError{Name: l.name, Reason: reason}
 }

@@ -45,7 +45,7 @@ func (l *Locker) List(ctx context.Context, req Listing) ([]Snapshot, error) {
 	return l.inspectAll(ctx, req.Timeout, names)
 }
 
-// inspectors is how many locks are looked at at once.
+// inspectors is how many locks are looked at side by side.
 const inspectors = 8
 
 func (l *Locker) inspectAll(ctx context.Context, timeout time.Duration, names []string) ([]Snapshot, error) {
