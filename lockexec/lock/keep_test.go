@@ -211,7 +211,7 @@ func TestOddRepliesAreFaults(t *testing.T) {
 			t.Errorf("parseAcquireReply(%v) = %+v", reply, got)
 		}
 	}
-	for _, reply := range []any{nil, "1", int64(2), int64(-2), []any{int64(1)}} {
+	for _, reply := range []any{nil, "1", int64(2), int64(-3), []any{int64(1)}} {
 		if got, err := parseOwnership("renew", reply); err == nil {
 			t.Errorf("parseOwnership(%v) = %v", reply, got)
 		}
@@ -223,7 +223,7 @@ func FuzzParseAcquireReply(f *testing.F) {
 	f.Add(int64(0), int64(-1), "", "9223372036854775807")
 	f.Add(int64(1), int64(5), "", "")
 	f.Fuzz(func(t *testing.T, kind, number int64, record, now string) {
-		reply, err := parseAcquireReply([]any{kind, number, record, now})
+		reply, err := parseAcquireReply([]any{kind, number, record, now, number, number, record}[:map[int64]int{0: 7, 1: 2, 3: 2, 5: 2}[kind]])
 		if err != nil {
 			return
 		}
