@@ -149,7 +149,7 @@ func TestTheQuorumOfAnotherLanguageIsOurs(t *testing.T) {
 		addrs = append(addrs, server.Addr())
 		flags = append(flags, "-r", server.URL())
 	}
-	flags = append(flags, "--ttl", "2s", "--connect-timeout", "60s") // no server counts that was just started
+	flags = append(flags, "--ttl", "10s", "--connect-timeout", "60s") // no server counts that was just started
 	foreign := startForeigner(t, interpreter, node.program, addrs...)
 	holder := startJob(t, flags...)
 	holder.fence()
