@@ -172,7 +172,7 @@ func valueWords(f *pflag.Flag) []string {
 		return []string{forever}
 	}
 	if f.Name == "redis" {
-		return []string{"redis://", "rediss://", "unix:///", "embedded"}
+		return []string{"redis://", "rediss://", "unix:///", "redis-sentinel://", "redis-cluster://", "embedded"}
 	}
 	return nil
 }
