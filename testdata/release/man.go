@@ -166,36 +166,43 @@ func (b *roff) verbatim(lines []string) {
 	b.WriteString(".fi\n.RE\n")
 }
 
-// row is a term, two blanks or more, and what it means; what is indented
-// further goes on with that.
+// row is a term, and after two blanks or more what it means, or begins to:
+// what is indented further goes on with that.
 var (
-	row     = regexp.MustCompile(`^  (\S+(?: \S+)*)  +(\S.*)$`)
+	row     = regexp.MustCompile(`^  (\S+(?: \S+)*)(?:  +(\S.*))?$`)
 	goingOn = regexp.MustCompile(`^ {10,}\S`)
 )
 
 func isTable(lines []string) bool {
-	for i, line := range lines {
-		if !row.MatchString(line) && (i == 0 || !goingOn.MatchString(line)) {
+	if first := row.FindStringSubmatch(lines[0]); first == nil || first[2] == "" {
+		return false
+	}
+	for _, line := range lines {
+		if !row.MatchString(line) && !goingOn.MatchString(line) {
 			return false
 		}
 	}
 	return true
 }
 
+// table puts longer terms than fit on a line of their own.
 func (b *roff) table(lines []string) {
 	width := 0
 	for _, line := range lines {
-		if cells := row.FindStringSubmatch(line); cells != nil {
+		if cells := row.FindStringSubmatch(line); cells != nil && cells[2] != "" {
 			width = max(width, len(cells[1])+2)
 		}
 	}
 	b.gap()
 	b.WriteString(".PD 0\n")
 	for _, line := range lines {
+		text := strings.TrimSpace(line)
 		if cells := row.FindStringSubmatch(line); cells != nil {
-			fmt.Fprintf(b, ".TP %d\n\\fB%s\\fR\n%s\n", width, escape(cells[1]), escape(cells[2]))
-		} else {
-			b.WriteString(escape(strings.TrimSpace(line)) + "\n")
+			fmt.Fprintf(b, ".TP %d\n\\fB%s\\fR\n", width, escape(cells[1]))
+			text = cells[2]
+		}
+		if text != "" {
+			b.WriteString(escape(text) + "\n")
 		}
 	}
 	b.WriteString(".PD\n")
