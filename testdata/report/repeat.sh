@@ -18,7 +18,7 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$work/bin/redlockrun" .)
-export XDG_RUNTIME_DIR="$work" REPORT_DELAY=0.3
+export XDG_RUNTIME_DIR="$work" REPORT_DELAY=1
 cd "$work"
 redis-server --port 0 --unixsocket "$work/redis.sock" --save '' --appendonly no --daemonize no >redis.log &
 server=$!
