@@ -212,7 +212,7 @@ func TestTheSupervisorDies(t *testing.T) {
 // A stopped supervisor gives no sign of itself: the wrapper looks at the clock.
 func TestTheSupervisorIsStopped(t *testing.T) {
 	server, admin := guardServer(t)
-	g := startGuarded(t, server, "--ttl", "2s")
+	g := startGuarded(t, server, "--ttl", "3s")
 	free := freeAt(t, admin)
 	_ = syscall.Kill(g.supervisor, syscall.SIGSTOP)
 	if got := g.status(); got != "79" {
@@ -274,7 +274,7 @@ func TestADeathWhileRedisIsAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, admin := guardServer(t)
-			g := startGuarded(t, server, "--ttl", "2s")
+			g := startGuarded(t, server, "--ttl", "3s")
 			if err := server.Stop(); err != nil {
 				t.Fatal(err)
 			}

@@ -13,9 +13,10 @@ import (
 )
 
 // KillMargin is how long before the safe end of a lease the tree of the
-// command is killed: the time that a kill takes, with much to spare.
+// command is killed: the time that a kill takes on a busy machine, of which the
+// wrapper has the last half if the supervisor has not begun.
 func KillMargin(ttl time.Duration) time.Duration {
-	return min(max(ttl/30, 50*time.Millisecond), 500*time.Millisecond)
+	return min(max(ttl/10, 50*time.Millisecond), 500*time.Millisecond)
 }
 
 // watchPause is the longest time between two looks at the clock. Timers stand

@@ -48,8 +48,8 @@ func get(t *testing.T, admin *redis.Client, key string) string {
 
 func TestAcquireSetsEverythingInOneGo(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
-		before := lock.Now()
 		lease := acquire(t, client)
+		after := lock.Now()
 		if _, err := uuid.Parse(lease.Token()); err != nil {
 			t.Errorf("token %q is no UUID: %v", lease.Token(), err)
 		}
@@ -67,8 +67,8 @@ func TestAcquireSetsEverythingInOneGo(t *testing.T) {
 		if holder.Label != "web-3" || holder.Command != "generate-report.sh" || holder.Fence != lease.Fence() || holder.SinceMillis == 0 {
 			t.Errorf("holder record %s", record)
 		}
-		if margin := lease.SafeEnd().Until(before); margin > 15*time.Second-150*time.Millisecond {
-			t.Errorf("the safe end is %v after the acquire was begun: no room for drift", margin)
+		if left := lease.SafeEnd().Until(after); left > 15*time.Second-150*time.Millisecond {
+			t.Errorf("the safe end is %v after the acquire: no room for drift", left)
 		}
 		everyKeyHasTTL(t, admin, 3)
 	})

@@ -64,6 +64,10 @@ func signals(args []string) error {
 	return nil
 }
 
+// longest is how long the parts play that nobody can ask to stop: a test that
+// was killed leaves them to the machine.
+const longest = 10 * time.Minute
+
 // stamps FILE writes the present instant of the lease's clock every
 // millisecond, and can't be asked to stop.
 func stamps(args []string) error {
@@ -72,12 +76,12 @@ func stamps(args []string) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := fmt.Fprintf(file, "%d %d\n", lock.Now(), os.Getpid()); err != nil {
 			return err
 		}
-		time.Sleep(time.Millisecond)
 	}
+	return nil
 }
 
 // daemon FILE starts a process as daemons start: in a session of its own, as
@@ -96,10 +100,22 @@ func daemon(args []string) error {
 	return next.Start()
 }
 
-// storm N FILE keeps about N processes alive for as long as it can, each of
-// which starts the next and ends: there is always one being born. Each adds
-// its process ID to the file.
+
+// storm N FILE [END] keeps about N processes alive, each of which starts the
+// next and ends: there is always one being born. Each adds its process ID to
+// the file. They stop at END (Unix seconds), or a test that was killed would
+// leave them for ever.
 func storm(args []string) error {
+	if len(args) == 2 {
+		args = append(args, strconv.FormatInt(time.Now().Add(longest).Unix(), 10))
+	}
+	end, err := strconv.ParseInt(args[2], 10, 64)
+	if err != nil {
+		return err
+	}
+	if time.Now().Unix() > end {
+		return nil
+	}
 	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -115,7 +131,7 @@ func storm(args []string) error {
 	}
 	for range lanes {
 		next := &exec.Cmd{
-			Path: exe, Args: []string{"child", "storm", "1", args[1]},
+			Path: exe, Args: []string{"child", "storm", "1", args[1], args[2]},
 			SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		}
 		if err := next.Start(); err != nil {
