@@ -93,7 +93,11 @@ type foreigner struct {
 	stdin   io.Writer
 	answers *bufio.Reader
 	token   string // of its last success
+	hung    *time.Timer
 }
+
+// foreignPatience is how long a foreigner may take to answer or to end.
+const foreignPatience = 2 * time.Minute
 
 func startForeigner(t *testing.T, interpreter, program string, addrs ...string) *foreigner {
 	t.Helper()
@@ -112,19 +116,21 @@ func startForeigner(t *testing.T, interpreter, program string, addrs ...string) 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hung := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	hung := time.AfterFunc(foreignPatience, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
+		hung.Reset(foreignPatience)
 		_ = stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", program, err)
 		}
 		hung.Stop()
 	})
-	return &foreigner{t: t, stdin: stdin, answers: bufio.NewReader(stdout)}
+	return &foreigner{t: t, stdin: stdin, answers: bufio.NewReader(stdout), hung: hung}
 }
 
 func (f *foreigner) ask(line string) string {
 	f.t.Helper()
+	f.hung.Reset(foreignPatience)
 	if _, err := io.WriteString(f.stdin, line+"\n"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -144,6 +150,13 @@ func (f *foreigner) acquires(ttl time.Duration) bool {
 	}
 	f.token = answer
 	return true
+}
+
+// extends has it prolong, or cut short, what it last got, and says whether it
+// was still its.
+func (f *foreigner) extends(ttl time.Duration) bool {
+	f.t.Helper()
+	return f.ask(fmt.Sprintf("extend %d", ttl.Milliseconds())) == "extended"
 }
 
 // releases has it release what it last got, and says whether it was still its.

@@ -1,6 +1,7 @@
 // A lock of redlock (on ioredis), told what to do by lines on stdin:
 //
 //	acquire NAME TTL_MS  -> the token, or "busy"
+//	extend TTL_MS        -> "extended", or "lost" when it was not ours any more
 //	release              -> "released", or "lost" when it was not ours any more
 //
 // Usage: node lock.js HOST:PORT [HOST:PORT...], several for a quorum
@@ -16,11 +17,15 @@ const redlock = new Redlock(clients, { retryCount: 0 });
 redlock.on('clientError', (err) => console.error(String(err)));
 
 async function answer(line) {
-  const [word, name, ttl] = line.split(' ');
+  const [word, ...args] = line.split(' ');
   try {
     if (word === 'acquire') {
-      answer.lock = await redlock.lock(name, Number(ttl));
+      answer.lock = await redlock.lock(args[0], Number(args[1]));
       return answer.lock.value;
+    }
+    if (word === 'extend') {
+      await redlock.extend(answer.lock, Number(args[0]));
+      return 'extended';
     }
     await redlock.unlock(answer.lock);
     return 'released';

@@ -1,6 +1,7 @@
 """A lock of redis-py, told what to do by lines on stdin:
 
     acquire NAME TTL_MS  -> the token, or "busy"
+    extend TTL_MS        -> "extended", or "lost" when it was not ours any more
     release              -> "released", or "lost" when it was not ours any more
 
 Usage: python3 lock.py HOST:PORT
@@ -26,7 +27,11 @@ for line in sys.stdin:
             print("busy", flush=True)
     else:
         try:
-            lock.release()
-            print("released", flush=True)
+            if word == "extend":
+                lock.extend(int(args[0]) / 1000, replace_ttl=True)
+                print("extended", flush=True)
+            else:
+                lock.release()
+                print("released", flush=True)
         except (redis.exceptions.LockNotOwnedError, redis.exceptions.ResponseError):
             print("lost", flush=True)
