@@ -19,10 +19,17 @@ type config struct {
 	primary  *Server
 	tlsOf    *Server
 	sentinel bool
+	binary   string
+	channels bool // the server knows rights to channels
 }
 
 func (c *config) add(format string, args ...any) {
 	c.lines = append(c.lines, fmt.Sprintf(format, args...))
+}
+
+// WithBinary runs that program instead of the redis-server in PATH, as of another version; see [Versions].
+func WithBinary(path string) Option {
+	return func(c *config) { c.binary = path }
 }
 
 // WithPassword makes the default user need a password (requirepass).
@@ -84,7 +91,11 @@ func (s *Server) configText() string {
 	c.add("unixsocketperm 700")
 	c.add("dir %s", quote(s.dir))
 	c.add("daemonize no")
-	c.add("user %[1]s on >%[1]s ~* &* +@all", adminName)
+	channels := ""
+	if s.conf.channels {
+		channels = "&*"
+	}
+	c.add("user %[1]s on >%[1]s ~* %[2]s +@all", adminName, channels)
 	if s.conf.tls {
 		c.add("tls-port %d", s.tlsPort)
 		c.add("tls-ca-cert-file %s", quote(s.CAFile))

@@ -103,14 +103,14 @@ func Launch(opts ...Option) (_ *Server, err error) {
 	if runtime.GOOS == "windows" {
 		return nil, fmt.Errorf("redis-server on windows: %w", errors.ErrUnsupported)
 	}
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, ErrNotFound
-	}
-	s := &Server{binary: binary, own: map[string]int64{}}
+	s := &Server{own: map[string]int64{}, conf: config{binary: defaultBinary}}
 	for _, opt := range opts {
 		opt(&s.conf)
 	}
+	if s.binary, err = exec.LookPath(s.conf.binary); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrNotFound, err)
+	}
+	s.conf.channels = s.conf.binary == defaultBinary || knowsChannels(s.binary)
 	if s.dir, err = tempDir(); err != nil {
 		return nil, err
 	}
