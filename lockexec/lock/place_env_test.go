@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net"
 	"os"
 	"testing"
@@ -32,7 +33,7 @@ const aclUser = "user locker on >pw-locker ~lock:report:* ~redlockrun:* -@all " 
 // forEachPlace runs a test on a fresh, empty server of each kind. admin has
 // all rights there.
 func forEachPlace(t *testing.T, test func(t *testing.T, client redis.UniversalClient, admin *redis.Client)) {
-	places := map[string]func(t *testing.T) (redis.UniversalClient, *redis.Client){
+	places := map[string]startPlace{
 		"tcp": func(t *testing.T) (redis.UniversalClient, *redis.Client) {
 			s := redistest.Start(t)
 			return newClient(t, &redis.Options{Addr: s.Addr()}), s.Client(t)
@@ -70,6 +71,7 @@ func forEachPlace(t *testing.T, test func(t *testing.T, client redis.UniversalCl
 			return newClient(t, &redis.Options{Addr: m.Addr()}), newClient(t, &redis.Options{Addr: m.Addr()})
 		},
 	}
+	maps.Copy(places, versionPlaces(t))
 	for name, start := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
