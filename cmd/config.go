@@ -72,7 +72,10 @@ func (e *configError) orNil() error {
 }
 
 // onlyFlags are the flags that no environment or file sets.
-var onlyFlags = map[string]bool{"help": true, "version": true, "json": true, "plot": true}
+var onlyFlags = map[string]bool{
+	"help": true, "version": true, "json": true, "plot": true, "watch": true,
+	"force": true, "now": true, "yes": true,
+}
 
 // foreignEnv are variables of other programs that set a flag when ours does
 // not. An empty one counts as not set, as in those programs.

@@ -142,6 +142,7 @@ func endingOf(err error) ending {
 		done        *doneError
 		capacity    *lock.CapacityError
 		notOurs     *notOursError
+		changed     *changedError
 		byToken     *byTokenError
 		lost        *lock.LostError
 		server      *lock.ServerError
@@ -178,6 +179,11 @@ func endingOf(err error) ending {
 	case errors.As(err, &capacity):
 		end.code, end.event = exitUsage, "capacity"
 		end.text += "; all who use a key must agree on --slots and --shared"
+	case errors.Is(err, errDeclined):
+		end.code, end.level, end.event = 1, slog.LevelWarn, "declined"
+	case errors.As(err, &changed):
+		end.code, end.event = exitBusy, "busy"
+		end.attrs = []any{"lock", changed.name}
 	case errors.As(err, &timeout):
 		end.code, end.event = exitTimeout, "timeout"
 	case errors.As(err, &notOurs):
@@ -219,6 +225,8 @@ func busyText(held *lock.HeldError, waited time.Duration) string {
 	var b strings.Builder
 	b.WriteString(held.Name)
 	switch h := held.Holder; {
+	case held.Revoked:
+		fmt.Fprintf(&b, " was revoked (release --force); it is free as soon as its holder has stopped, in %s at the latest", about(held.Remaining))
 	case held.Remaining == lock.NoExpiry:
 		fmt.Fprintf(&b, " holds a value without a time to live, which no lock client leaves behind: it may be data, or a lock whose owner died. "+
 			"Look at it with \"redis-cli GET\", and delete it if nobody needs it")
@@ -285,7 +293,7 @@ var serverHints = map[lock.Fault]string{
 		"or redis://USER:PASSWORD@HOST",
 	lock.FaultWrongPass: "Check user (--redis-username) and password (REDISCLI_AUTH, --redis-password-file, or the URL)",
 	lock.FaultNoPerm: "The ACL user lacks a right: it needs +eval +get +set +del +exists +pexpire +pttl +time +hget +hset +hdel +hexists " +
-		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop on the lock's name and on the pattern ~redlockrun:* " +
+		"+zadd +zcard +zrange +zrangebyscore +zrank +zrem +zscore +rpush +blpop on the lock's name and on the pattern ~redlockrun:*; for list, +scan too " +
 		"(in a cluster also +cluster|slots, in a quorum +info, for --wait-replicas +wait, for --history +hkeys +xadd +xrevrange)",
 	lock.FaultReadOnly: "%[1]s is a replica: give the address of its primary, or use redis-sentinel://",
 	lock.FaultLoading:  "The server is reading its data from disk: try again later, or raise --connect-timeout",

@@ -141,6 +141,8 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 		p.newAcquireCommand(out),
 		p.newRenewCommand(out),
 		p.newReleaseCommand(out),
+		p.newStatusCommand(out),
+		p.newListCommand(out),
 		p.newHistoryCommand(out),
 		p.newEmbeddedCommand(out),
 		p.newCompletionCommand(),

@@ -168,6 +168,8 @@ func waitingText(w lock.Waiting) string {
 			b.WriteString(", " + h.Command)
 		}
 		fmt.Fprintf(&b, ") for %s", seconds(w.HeldFor))
+	case w.Revoked:
+		fmt.Fprintf(&b, ": it was revoked, and is free in %s at the latest", seconds(w.Remaining))
 	case w.Remaining == lock.NoExpiry:
 		b.WriteString(": it holds a value without a time to live, which no lock client leaves behind")
 	default:

@@ -118,7 +118,8 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 // tokenOptions are the settings of what is done by token.
 type tokenOptions struct {
 	lockOptions
-	token string
+	token  string
+	forced forceOptions
 }
 
 func (o *tokenOptions) addFlags(cmd *cobra.Command) {
@@ -156,17 +157,30 @@ EXIT STATUS
 func (p *program) newReleaseCommand(out *output) *cobra.Command {
 	opts := &tokenOptions{lockOptions: lockOptions{output: out, slots: 1, ttl: lock.DefaultTTL}}
 	cmd := &cobra.Command{
-		Use:   "release KEY --token TOKEN",
-		Short: "Give back a lock",
+		Use:   "release KEY (--token TOKEN | --force)",
+		Short: "Give back a lock, or take it from its holder",
 		Long: `Release the lock of KEY, if it is still held with that token, and pass it on to
 whoever waits for it.
 
+Or take it from whoever holds it, with --force, which asks first. That is safe:
+the lock stays taken until the holder must have stopped. Its redlockrun finds at
+its next renewal that the lock was revoked, stops its command and exits with 79;
+then the next in line gets the lock, or when the lease would have ended at the
+latest. With --now the lock is free at once, and the next command may start
+while the old one still runs.
+
 EXIT STATUS
-  0 when it was released. 79: it is not held with that token. 69: Redis is
-  unavailable; the lock is gone when its ttl is over.`,
-		Example: tokenExample,
-		Args:    oneKey,
+  0 when it was released or revoked; with --force also when it was free. 1: the
+  answer was no. 64: nobody to ask, without --yes. 75: with --force, it changed
+  hands meanwhile. 79: it is not held with that token. 69: Redis is unavailable;
+  the lock is gone when its ttl is over.`,
+		Example: tokenExample + `
+  redlockrun release deploy --force`,
+		Args: oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.forced.force {
+				return p.runForce(cmd, opts, args[0])
+			}
 			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
 				lease.Record(opts.history, lock.End{How: lock.Released})
 				return lease.Release(ctx)
@@ -174,6 +188,8 @@ EXIT STATUS
 		},
 	}
 	opts.addFlags(cmd)
+	cmd.Flags().Lookup("token").Usage = "`TOKEN` that acquire printed"
+	opts.forced.addFlags(cmd.Flags())
 	opts.addHistoryFlag(cmd.Flags())
 	opts.addPlaceFlags(cmd.Flags())
 	cmd.Flags().SortFlags = false
@@ -189,6 +205,7 @@ func (p *program) byToken(
 		return err
 	}
 	name, _ := opts.fullName(key, from, wrong)
+	opts.forced.check(from, wrong)
 	switch _, given := from["token"]; {
 	case !given:
 		wrong.add(from.of("token"), "is required: it is what acquire printed")
