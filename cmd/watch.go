@@ -13,7 +13,7 @@ import (
 
 const (
 	watchEvery = time.Second
-	watchRows  = 8 // of holders, and of waiters: a small terminal has 24
+	watchRows  = 6 // of holders, and of waiters: a small terminal has 24
 )
 
 // watch shows how the lock stands, again and again, until a signal ends it. An
