@@ -61,7 +61,7 @@ func headline(s lock.Snapshot) string {
 	if s.CapacityKnown {
 		mode = ", " + s.Capacity.String()
 	}
-	text := ""
+	var text string
 	switch {
 	case s.State == lock.StateFree:
 		return name + ": free"
