@@ -176,7 +176,7 @@ func endText(hold lock.Hold) string {
 		text = "no end known"
 	case lock.Held:
 		text = "held now"
-	case lock.Interrupted, lock.Killed, lock.Failed, lock.Released:
+	case lock.Interrupted, lock.Killed, lock.Failed, lock.Released, lock.Revoked:
 		text = string(end.How)
 	default: // of a later version
 		text = string(end.How)

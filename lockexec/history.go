@@ -28,6 +28,9 @@ func EndOf(status proc.Status, err error) lock.End {
 		end.How = lock.TimedOut
 	case errors.As(err, &lost):
 		end.How, end.Reason = lock.Lost, lost.Reason.String()
+		if lost.Reason == lock.LossRevoked {
+			end.How = lock.Revoked
+		}
 	case errors.As(err, &interrupted):
 		end.How, end.Signal = lock.Interrupted, proc.SignalName(interrupted.Signal)
 	case errors.As(err, &start):

@@ -25,6 +25,7 @@ const (
 	Signaled    How = "signaled"    // the command died of a signal: Signal
 	TimedOut    How = "timed_out"   // the command ran for too long, and was stopped
 	Lost        How = "lost"        // the lock was lost, and the command stopped for it: Reason
+	Revoked     How = "revoked"     // it was taken away by force, and the command stopped for it
 	NotStarted  How = "not_started" // the command could not be started: Reason
 	Interrupted How = "interrupted" // a signal came before the command was started: Signal
 	Killed      How = "killed"      // what watched over the command died, and the command was killed for it: Reason
