@@ -42,6 +42,7 @@ var settings = map[string]struct {
 	"signal-group":        {"false", "true", "false", "true", "true"},
 	"holder-label":        {"", "f", "e", "g", ""},
 	"show-args":           {"false", "true", "false", "true", "true"},
+	"metrics-file":        {"", "f.prom", "e.prom", "g.prom", ""},
 	"redis":               {"[]", "[redis://f]", "[redis://e]", "[redis://g]", `"redis://f"`},
 	"redis-username":      {"", "f", "e", "g", ""},
 	"redis-password-file": {"", "f", "e", "g", ""},

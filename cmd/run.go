@@ -13,6 +13,7 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec"
 	"github.com/redlockrun/redlockrun/lockexec/guard"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
+	"github.com/redlockrun/redlockrun/lockexec/metrics"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
@@ -30,6 +31,7 @@ type runOptions struct {
 
 	signalGroup bool
 	showArgs    bool
+	metricsFile string
 
 	minHold time.Duration
 	once    string
@@ -73,6 +75,8 @@ func (o *runOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVarP(&o.signalGroup, "signal-group", "g", false, "pass signals on to the command's whole process group")
 
 	fs.BoolVar(&o.showArgs, "show-args", false, "show those who find the lock busy the command's arguments, not only its name")
+
+	fs.StringVar(&o.metricsFile, "metrics-file", "", "write metrics for Prometheus' node_exporter to this `FILE`, NAME.prom")
 
 	o.lock.addPlaceFlags(fs)
 	fs.SortFlags = false
@@ -124,6 +128,15 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 	if err != nil {
 		return err
 	}
+	err = p.runPlan(plan, opts)
+	if opts.metricsFile != "" {
+		p.writeMetrics(opts, err)
+	}
+	return err
+}
+
+// runPlan runs what was planned. Its error says how it ended, in every case.
+func (p *program) runPlan(plan *guard.Options, opts *runOptions) error {
 	// A command that is not there must hold no lock, nor wait for Redis.
 	if _, err := proc.LookPath(plan.Run.Command[0]); err != nil {
 		return err
@@ -141,6 +154,24 @@ func (p *program) runLocked(cmd *cobra.Command, opts *runOptions, args []string)
 		return err
 	}
 	return &childEnding{status}
+}
+
+// writeMetrics leaves word of the run. A file that can't be written is no
+// reason to end otherwise.
+func (p *program) writeMetrics(opts *runOptions, err error) {
+	end, times := endingOf(err), p.guard.Times()
+	outcome := metrics.Outcome(end.event)
+	if child := (*childEnding)(nil); errors.As(err, &child) {
+		outcome = metrics.Ran
+	}
+	failure := metrics.Write(opts.metricsFile, metrics.Attempt{
+		Prefix: opts.lock.prefix, Key: opts.key, End: time.Now(), Outcome: outcome, ExitCode: end.code,
+		Waited: times.Waited, Started: times.Started, Ran: times.Ran,
+	})
+	if failure != nil {
+		opts.lock.output.logger().Warn("can't write the metrics: "+failure.Error(),
+			"event", "metrics_failed", "error", failure.Error())
+	}
 }
 
 // checkCommand refuses a call without "--", or with nothing after it.
@@ -238,6 +269,11 @@ func (o *runOptions) check(from sources, wrong *configError) {
 	}
 	if o.minHold > lock.MaxTTL {
 		wrong.add(from.of("min-hold"), "is longer than %s", shortDuration(lock.MaxTTL))
+	}
+	if _, given := from["metrics-file"]; given {
+		if err := metrics.Check(o.metricsFile); err != nil {
+			wrong.add(from.of("metrics-file"), "%v", err)
+		}
 	}
 	_, once := from["once"]
 	switch _, ttl := from["once-ttl"]; {

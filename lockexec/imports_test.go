@@ -15,7 +15,7 @@ const module = "github.com/redlockrun/redlockrun/"
 // A program that imports the library must not pay for a command line, and
 // imports point down one list of packages only.
 func TestImports(t *testing.T) {
-	order := []string{"cmd", "lockexec/guard", "lockexec", "lockexec/connect", "lockexec/lock", "lockexec/proc", "lockexec/embedded"}
+	order := []string{"cmd", "lockexec/guard", "lockexec", "lockexec/connect", "lockexec/lock", "lockexec/proc", "lockexec/embedded", "lockexec/metrics"}
 	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy", "lockexec/proc/cgrouptest"}
 
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
@@ -50,6 +50,11 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, which is for tests", name, other)
 			case slices.Index(order, other) <= place:
 				t.Errorf("%s imports %s, upwards", name, other)
+			}
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, "github.com/prometheus/") || strings.HasPrefix(dep, "google.golang.org/protobuf/") {
+				t.Errorf("%s needs %s, which is for tests", name, dep)
 			}
 		}
 		if !strings.HasPrefix(name, "lockexec") {

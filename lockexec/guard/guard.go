@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/redlockrun/redlockrun/lockexec"
 	"github.com/redlockrun/redlockrun/lockexec/connect"
@@ -90,19 +91,57 @@ func (e *SupervisorError) Error() string {
 }
 
 // Guard is a wrapper with its supervisor.
-type Guard struct{ guard }
+type Guard struct {
+	guard
+	watch stopwatch
+}
+
+// Times are how long the parts of a run took.
+type Times struct {
+	Waited  time.Duration // for the lock, or until that was given up
+	Ran     time.Duration // the command, with all that it left running and was waited for
+	Started bool          // it was
+}
+
+// stopwatch notes when the parts of a run began; 0 is not yet.
+type stopwatch struct{ asked, acquired, started, ended lock.Instant }
+
+func note(at *lock.Instant) {
+	if *at == 0 {
+		*at = lock.Now()
+	}
+}
+
+func (w stopwatch) times() Times {
+	note(&w.acquired)
+	note(&w.ended)
+	t := Times{Started: w.started != 0}
+	if w.asked != 0 {
+		t.Waited = w.acquired.Until(w.asked)
+	}
+	if t.Started {
+		t.Ran = w.ended.Until(w.started)
+	}
+	return t
+}
 
 // Launch starts a supervisor, which waits to be told what to do by Run: it
 // comes up while this process reads its configuration. A failure is told by
 // Run.
-func Launch() *Guard { return &Guard{launch()} }
+func Launch() *Guard { return &Guard{guard: launch()} }
 
 // Run takes the lock, runs the command, and releases the lock, as lockexec.Run
 // does and with its errors, and with [*SupervisorError]. It can be called
 // once. It takes over the signals, the terminal, the children and the standard
 // input and output of this process, which must have no other use for them: it
 // is to end when Run returns.
-func (g *Guard) Run(ctx context.Context, opts Options) (proc.Status, error) { return g.run(ctx, opts) }
+func (g *Guard) Run(ctx context.Context, opts Options) (proc.Status, error) {
+	return g.run(ctx, opts, &g.watch)
+}
+
+// Times returns how long the parts of the run took. It is to be called when Run
+// has returned.
+func (g *Guard) Times() Times { return g.watch.times() }
 
 // Close ends a supervisor that was launched and never used. It does nothing
 // after Run.

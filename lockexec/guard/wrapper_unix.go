@@ -27,6 +27,7 @@ import (
 // supervisor, which may be stopped.
 type wrapper struct {
 	guard
+	*stopwatch
 	opts      Options
 	token     string
 	cgroup    string // the name of one for the command, should it get one
@@ -62,7 +63,7 @@ type wrapper struct {
 // command runs any more: more than it needs with a server that is gone.
 const patience = 10 * time.Second
 
-func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
+func (g guard) run(ctx context.Context, opts Options, watch *stopwatch) (proc.Status, error) {
 	if g.err != nil {
 		return proc.Status{}, &SupervisorError{Err: g.err}
 	}
@@ -75,6 +76,7 @@ func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	}
 	w := &wrapper{
 		guard:     g,
+		stopwatch: watch,
 		opts:      opts,
 		token:     token,
 		cgroup:    "redlockrun-" + strconv.Itoa(os.Getpid()) + "-" + rand.Text(),
@@ -98,6 +100,7 @@ func (g guard) run(ctx context.Context, opts Options) (proc.Status, error) {
 	}
 	w.supervisor.Adopt()
 	proc.DropInherited()
+	note(&w.asked)
 	w.instruct()
 	return w.watch(ctx)
 }
@@ -210,8 +213,10 @@ func (w *wrapper) untilNextLook(now lock.Instant) time.Duration {
 func (w *wrapper) hear(m message) {
 	switch m.Kind {
 	case leaseMessage:
+		note(&w.acquired)
 		w.safeEnd = max(w.safeEnd, m.SafeEnd)
 	case startedMessage:
+		note(&w.started)
 		w.command = m.PID
 		w.giveUpAt = 0
 	case stoppedMessage:
@@ -227,6 +232,7 @@ func (w *wrapper) hear(m message) {
 		w.killed = m.Status.Signal != 0
 		w.takeTerminalBack(w.killed)
 	case goneMessage:
+		note(&w.ended)
 		w.takeTerminalBack(w.killed) // its children may have had it
 		w.gone = true
 		w.outcome = m.Outcome
