@@ -117,7 +117,10 @@ func (e *doneError) Error() string {
 }
 
 // timeoutError is a command that was stopped for --timeout.
-type timeoutError struct{ after time.Duration }
+type timeoutError struct {
+	name  string // of the lock
+	after time.Duration
+}
 
 func (e *timeoutError) Error() string {
 	return fmt.Sprintf("the command ran for longer than %s (--timeout) and was stopped", shortDuration(e.after))
@@ -169,6 +172,7 @@ func endingOf(err error) ending {
 	case errors.As(err, &interrupted):
 		end.code, end.signal = 128+int(interrupted.Signal), interrupted.Signal
 		end.level, end.event = slog.LevelInfo, "interrupted"
+		end.attrs = []any{"signal", proc.SignalName(interrupted.Signal)}
 	case errors.As(err, &busy):
 		end.code, end.level, end.event = busy.code, slog.LevelWarn, "busy"
 		end.text = busyText(busy.held, busy.wait) + notStarted
@@ -178,6 +182,7 @@ func endingOf(err error) ending {
 		end.attrs = []any{"lock", done.name, "once", done.id}
 	case errors.As(err, &capacity):
 		end.code, end.event = exitUsage, "capacity"
+		end.attrs = []any{"lock", capacity.Name}
 		end.text += "; all who use a key must agree on --slots and --shared"
 	case errors.Is(err, errDeclined):
 		end.code, end.level, end.event = 1, slog.LevelWarn, "declined"
@@ -186,6 +191,7 @@ func endingOf(err error) ending {
 		end.attrs = []any{"lock", changed.name}
 	case errors.As(err, &timeout):
 		end.code, end.event = exitTimeout, "timeout"
+		end.attrs = []any{"lock", timeout.name, "after_ms", timeout.after.Milliseconds()}
 	case errors.As(err, &notOurs):
 		end.code, end.event = exitLost, "lost"
 		end.attrs = []any{"lock", notOurs.lost.Name}

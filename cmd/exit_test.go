@@ -35,7 +35,7 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 		{&busyError{&lock.HeldError{}, 75, 0}, 75, 0},
 		{&busyError{&lock.HeldError{}, 0, 0}, 0, 0},
 		{&lock.LostError{Reason: lock.LossMissing}, 79, 0},
-		{&timeoutError{time.Second}, 124, 0},
+		{&timeoutError{"k", time.Second}, 124, 0},
 		{&proc.StartError{Kind: proc.ErrNotExecutable, Err: errors.New("x")}, 126, 0},
 		{&proc.StartError{Kind: proc.ErrNotFound, Err: errors.New("x")}, 127, 0},
 		{&proc.StartError{Err: errors.New("out of memory")}, 125, 0},

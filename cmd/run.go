@@ -149,7 +149,7 @@ func (p *program) runPlan(plan *guard.Options, opts *runOptions) error {
 	case errors.Is(err, lockexec.ErrDone):
 		return &doneError{plan.Run.Name, opts.once}
 	case errors.Is(err, lockexec.ErrTimeout):
-		return &timeoutError{opts.timeout}
+		return &timeoutError{plan.Run.Name, opts.timeout}
 	case err != nil:
 		return err
 	}

@@ -58,11 +58,12 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 	if err != nil {
 		return proc.Status{}, err
 	}
+	taken := lock.Now()
 	opts.Log.Info("acquired "+opts.Name+", fence "+strconv.FormatInt(lease.Fence(), 10),
-		"event", "acquired", "lock", opts.Name, "fence", lease.Fence(), "ttl_ms", opts.TTL.Milliseconds())
+		"event", "acquired", "lock", opts.Name, "fence", lease.Fence(), "ttl_ms", opts.TTL.Milliseconds(),
+		"waited_ms", taken.Until(asked).Milliseconds())
 
 	opts.Observe(Event{Kind: Acquired, SafeEnd: lease.SafeEnd()})
-	taken := lock.Now()
 	status, err := underLease(ctx, lease, proc.Command{Path: path, Thread: thread}, opts)
 	opts.Observe(Event{Kind: Gone, Status: status, Err: err})
 	if err == nil && status == (proc.Status{}) {
@@ -86,20 +87,20 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 // logRelease tells how the release went, unless the lock's loss is the
 // outcome of the run anyway. It is kept from others for that long.
 func logRelease(opts Options, kept time.Duration, err, outcome error) {
-	log := opts.Log.With("lock", opts.Name)
+	log := opts.Log
 	switch {
 	case err == nil && kept > 0:
-		log.Info("released "+opts.Name+", kept from others for "+briefly(kept)+" by --min-hold",
-			"event", "released", "kept_ms", kept.Milliseconds())
+		log.Info("released "+opts.Name+", kept for "+briefly(kept)+" by --min-hold",
+			"event", "released", "lock", opts.Name, "kept_ms", kept.Milliseconds())
 	case err == nil:
-		log.Info("released "+opts.Name, "event", "released")
+		log.Info("released "+opts.Name, "event", "released", "lock", opts.Name)
 	case errors.Is(outcome, ErrLost):
 	case errors.Is(err, ErrLost):
 		log.Warn(err.Error()+", before it could be released: another may have run at the same time",
-			"event", "lost", "error", err.Error())
+			"event", "lost", "lock", opts.Name, "error", err.Error())
 	default:
 		log.Warn(err.Error()+"; the lock is gone by itself in "+opts.TTL.String()+" at the latest",
-			"event", "release_failed", "error", err.Error())
+			"event", "release_failed", "lock", opts.Name, "error", err.Error())
 	}
 }
 
@@ -176,7 +177,7 @@ func underLease(ctx context.Context, lease *lock.Lease, command proc.Command, op
 		return proc.Status{}, err
 	}
 	opts.Observe(Event{Kind: Started, PID: process.Pid()})
-	s := &supervisor{lease: lease, process: process, opts: opts}
+	s := &supervisor{lease: lease, process: process, opts: opts, started: lock.Now()}
 	return s.run(ctx)
 }
 

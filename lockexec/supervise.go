@@ -31,6 +31,7 @@ type supervisor struct {
 	lease   *lock.Lease
 	process *proc.Process
 	opts    Options
+	started lock.Instant // the command was
 
 	keeper  <-chan error // a lost lock, from the goroutine that renews
 	resumes sync.WaitGroup
@@ -221,8 +222,13 @@ func (s *supervisor) childEnded() {
 	s.timeout = nil
 	status := s.process.Status()
 	s.opts.Observe(Event{Kind: Exited, Status: status})
-	s.opts.Log.Info("the command "+status.String(),
-		"event", "child_exit", "lock", s.lease.Name(), "exit_code", status.Shell())
+	attrs := []any{
+		"event", "exited", "lock", s.lease.Name(), "exit_code", status.Shell(), "ran_ms", lock.Now().Until(s.started).Milliseconds(),
+	}
+	if status.Signal != 0 {
+		attrs = append(attrs, "signal", proc.SignalName(status.Signal))
+	}
+	s.opts.Log.Info("the command "+status.String(), attrs...)
 	switch {
 	case s.verdict != nil && s.opts.Leftovers == LeaveLeftovers:
 		s.kill() // what was stopped is stopped as a whole
@@ -292,7 +298,7 @@ func (s *supervisor) forward(ctx context.Context, sig syscall.Signal) {
 func (s *supervisor) send(sig syscall.Signal, send func(syscall.Signal) error) {
 	if err := send(sig); err != nil {
 		s.opts.Log.Warn("could not pass on "+proc.SignalName(sig)+": "+err.Error(),
-			"event", "forward_failed", "lock", s.lease.Name(), "error", err.Error())
+			"event", "forward_failed", "lock", s.lease.Name(), "signal", proc.SignalName(sig), "error", err.Error())
 	}
 }
 

@@ -208,7 +208,7 @@ func (l *Lease) refresh(ctx context.Context, log *slog.Logger) {
 	_, err := l.ask(ctx, l.ttl/6, refreshing,
 		[]string{beside("holders", l.name)}, l.token, recordTTL(l.ttl).Milliseconds()).outcome(ctx)
 	if err != nil {
-		log.Debug(err.Error(), "event", "refresh_failed", "lock", l.name)
+		log.Debug(err.Error(), "event", "refresh_failed", "lock", l.name, "error", err.Error())
 	}
 }
 
