@@ -197,7 +197,7 @@ func TestTheEventsOfRealRunsAreDocumented(t *testing.T) {
 		}
 	}, "--key", "k", "--ttl", "5s", "--", "sh", "-c", "touch up; until [ -e go ]; do sleep 0.02; done")
 
-	for _, event := range strings.Fields("acquired renewed renew_failed lost stopping killing exited leftovers released release_failed " +
+	for event := range strings.FieldsSeq("acquired renewed renew_failed lost stopping killing exited leftovers released release_failed " +
 		"metrics_failed waiting busy skipped interrupted timeout unavailable not_started capacity error") {
 		if !log.seen[event] {
 			t.Errorf("no run came to the event %s", event)

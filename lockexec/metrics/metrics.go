@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,7 +198,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 // render makes the text of the file. before is what stood there, by what
 // stands before the value.
 func render(a Attempt, before map[string]float64) []byte {
-	if !isOutcome(a.Outcome) {
+	if !slices.Contains(Outcomes(), a.Outcome) {
 		a.Outcome = Error
 	}
 	var b bytes.Buffer
@@ -225,15 +226,6 @@ func render(a Attempt, before map[string]float64) []byte {
 		}
 	}
 	return b.Bytes()
-}
-
-func isOutcome(outcome Outcome) bool {
-	for _, known := range Outcomes() {
-		if outcome == known {
-			return true
-		}
-	}
-	return false
 }
 
 // escape makes text the value of a label.
