@@ -101,7 +101,7 @@ func (t Target) Start(ctx context.Context) error {
 func (t Target) Open() (*lock.Locker, io.Closer, error) {
 	var open clients
 	for _, place := range t.Places {
-		client, err := t.client(place)
+		client, err := t.Client(place)
 		if err != nil {
 			return nil, nil, errors.Join(err, open.Close())
 		}
@@ -128,7 +128,10 @@ func (c clients) Close() error {
 	return errors.Join(failures...)
 }
 
-func (t Target) client(place lock.Place) (redis.UniversalClient, error) {
+// Client returns a client of one server, or of one cluster, that is reached as
+// those of t are: with its TLS settings and its time-out. It connects at its first
+// command. It fails as Open does.
+func (t Target) Client(place lock.Place) (redis.UniversalClient, error) {
 	var config *tls.Config
 	if place.TLS && t.TLS != nil {
 		var err error

@@ -32,6 +32,9 @@ func Dir() (string, error) {
 // [Start] accepted dir.
 func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
 
+// StatePath returns the path of the file that the server in dir keeps its state in.
+func StatePath(dir string) string { return filepath.Join(dir, stateName) }
+
 // makeDir creates dir for its owner alone where it is missing, and checks it as checkDir does.
 func makeDir(dir string) error {
 	if err := checkSocketPath(dir); err != nil {

@@ -135,8 +135,11 @@ type ServerError struct {
 }
 
 func (e *ServerError) Error() string {
-	return fmt.Sprintf("%s %s at %s: %s", e.Op, e.Name, e.Place, faultText(e.Fault, e.Err))
+	return fmt.Sprintf("%s %s at %s: %s", e.Op, e.Name, e.Place, e.Reason())
 }
+
+// Reason is what went wrong, without what was asked of whom.
+func (e *ServerError) Reason() string { return faultText(e.Fault, e.Err) }
 
 // Is reports whether target is the kind of this fault: [ErrNotPermitted] or
 // [ErrUnavailable].

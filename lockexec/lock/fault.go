@@ -116,6 +116,9 @@ var replyPhrases = []struct {
 	{"without any password configured", FaultWrongPass},
 }
 
+// FaultOf finds the fault behind an error of a client from this package.
+func FaultOf(err error) Fault { return classify(err) }
+
 // classify finds the fault behind an error of the client.
 func classify(err error) Fault {
 	if reply, ok := errors.AsType[redis.Error](err); ok {

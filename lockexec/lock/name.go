@@ -83,3 +83,14 @@ func doneKey(name, id string) string { return beside("done", name) + ":" + id }
 
 // wakeKey names the list that a waiter listens to.
 func wakeKey(name, token string) string { return beside("wake", name) + ":" + token }
+
+// KeysBeside returns the names of all keys that may stand beside a lock, for
+// who has held it, or waited for it, by these tokens; not those of its success
+// markers.
+func KeysBeside(name string, tokens ...string) []string {
+	keys := []string{beside("fence", name), beside("holders", name), beside("queue", name), beside("waiters", name)}
+	for _, token := range tokens {
+		keys = append(keys, wakeKey(name, token))
+	}
+	return keys
+}
