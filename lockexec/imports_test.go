@@ -15,7 +15,10 @@ const module = "github.com/redlockrun/redlockrun/"
 // A program that imports the library must not pay for a command line, and
 // imports point down one list of packages only.
 func TestImports(t *testing.T) {
-	order := []string{"cmd", "lockexec/guard", "lockexec", "lockexec/connect", "lockexec/lock", "lockexec/proc", "lockexec/embedded", "lockexec/metrics"}
+	order := []string{
+		"cmd", "lockexec/guard", "lockexec", "lockexec/doctor", "lockexec/connect", "lockexec/lock", "lockexec/proc",
+		"lockexec/embedded", "lockexec/metrics",
+	}
 	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy", "lockexec/proc/cgrouptest"}
 
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
