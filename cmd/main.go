@@ -144,6 +144,7 @@ func (p *program) addSubcommands(root *cobra.Command, out *output) {
 		p.newStatusCommand(out),
 		p.newListCommand(out),
 		p.newHistoryCommand(out),
+		p.newDoctorCommand(out),
 		p.newEmbeddedCommand(out),
 		p.newCompletionCommand(),
 		p.newVersionCommand(),
