@@ -211,7 +211,7 @@ func fields(text string) map[string]string {
 	return m
 }
 
-// The oldest release that is tested with, and has all that the scripts use.
+// The oldest release that is promised to do, see docs/places.md.
 const leastMajor, leastMinor = 6, 2
 
 func (e *exam) version() {
@@ -228,7 +228,7 @@ func (e *exam) version() {
 	case version == "":
 		e.add("version", Skip, "", "it tells no version")
 	case m < leastMajor || m == leastMajor && n < leastMinor:
-		e.add("version", Warn, "update it", "%s %s is older than %d.%d, which nobody has tried this with", name, version, leastMajor, leastMinor)
+		e.add("version", Warn, "update it", "%s %s is older than %d.%d, the oldest that locks are promised on", name, version, leastMajor, leastMinor)
 	default:
 		e.add("version", Pass, "", "%s %s", name, version)
 	}
