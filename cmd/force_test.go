@@ -23,6 +23,19 @@ func says(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
+// allAgree waits until all servers have the lock from the same run: it starts
+// with most of them, and its first renewal tells the others.
+func allAgree(t *testing.T, servers []*redistest.Server) {
+	t.Helper()
+	eventually(t, "all servers agree on the holder", func() bool {
+		tokens := map[string]bool{}
+		for _, s := range servers {
+			tokens[s.Client(t).Get(t.Context(), guardedLock).Val()] = true
+		}
+		return len(tokens) == 1 && !tokens[""]
+	})
+}
+
 func TestForceOnAQuorum(t *testing.T) {
 	t.Parallel()
 	var place []string
@@ -36,6 +49,7 @@ func TestForceOnAQuorum(t *testing.T) {
 	holder := startJob(t, flags...)
 	fence := holder.fence()
 	waiter := startJob(t, append(flags, "--wait", "forever")...)
+	allAgree(t, servers)
 	if text, code := says(t, append(place, "status", "k")...); code != 0 || strings.Contains(text, "differs") {
 		t.Errorf("status: %d\n%s", code, text)
 	}
@@ -55,6 +69,7 @@ func TestForceOnAQuorum(t *testing.T) {
 	if next := waiter.fence(); next <= fence {
 		t.Errorf("the fence went from %d to %d", fence, next)
 	}
+	allAgree(t, servers)
 	servers[2].Kill()
 	if text, code := says(t, append(place, "status", "k")...); code != 0 || !strings.Contains(text, servers[2].Addr()+" differs: ") {
 		t.Errorf("status without one server: %d\n%s", code, text)
