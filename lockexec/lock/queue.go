@@ -39,12 +39,23 @@ const (
 	waiterInterval = 10 * time.Second
 )
 
+// closeLater is how long the connection of a waiter outlives its wait.
+const closeLater = 100 * time.Millisecond
+
 // wait waits in line. Whatever it returns but the lease, it has left the line.
-func (a *acquisition) wait(ctx context.Context) (*Lease, error) {
+func (a *acquisition) wait(ctx context.Context) (lease *Lease, _ error) {
 	l := a.lease.locker
 	start := l.now()
 	var listener *listener
-	defer func() { listener.close() }()
+	defer func() {
+		if lease == nil {
+			listener.close()
+			return
+		}
+		// It takes the server's time and this process's, which a command that can
+		// start now has better use for.
+		time.AfterFunc(closeLater, listener.close)
+	}()
 	for {
 		reply, err := a.ask(ctx)
 		if err != nil || reply.acquired || reply.done || reply.spent || reply.capacity != nil {
