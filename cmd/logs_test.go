@@ -34,6 +34,7 @@ func documentedEvents(t *testing.T) map[string][]string {
 			continue
 		}
 		event := word.FindStringSubmatch(cells[1])[1]
+		events[event] = append([]string{}, events[event]...) // there also without a field
 		for _, field := range word.FindAllStringSubmatch(cells[len(cells)-2], -1) {
 			events[event] = append(events[event], field[1])
 		}
