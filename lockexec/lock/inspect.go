@@ -3,8 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -220,18 +220,23 @@ func parseHolding(fields []any, now int64) (Holding, error) {
 	return h, nil
 }
 
-// waiterEntry is an entry of the waiters: see line.lua.
-var waiterEntry = regexp.MustCompile(`(?s)^(\d{1,15}) (\d) (\d{1,15}) \d{1,15} (.*)$`)
-
-// parseWaiter never fails: somebody stands there, whatever the entry says.
+// parseWaiter reads an entry of the waiters, "SEEN WATCHES CAPACITY TTL RECORD":
+// see line.lua. It never fails: somebody stands there, whatever the entry says.
 func parseWaiter(entry string, now int64) Waiter {
-	match := waiterEntry.FindStringSubmatch(entry)
-	if match == nil {
+	words := strings.SplitN(entry, " ", 5)
+	if len(words) != 5 {
 		return Waiter{}
 	}
-	seen, _ := strconv.ParseInt(match[1], 10, 64)
-	capacity, _ := strconv.ParseInt(match[3], 10, 64)
-	w := Waiter{Holder: decodeHolder(match[4]), Silent: max(0, millis(now-seen)), Watches: match[2] == "1"}
+	var numbers [4]int64
+	for i := range numbers {
+		n, err := strconv.ParseUint(words[i], 10, 50) // what Lua's numbers hold, with much to spare
+		if err != nil {
+			return Waiter{}
+		}
+		numbers[i] = int64(n)
+	}
+	seen, watches, capacity := numbers[0], numbers[1], numbers[2]
+	w := Waiter{Holder: decodeHolder(words[4]), Silent: max(0, millis(now-seen)), Watches: watches == 1}
 	w.Capacity, w.CapacityKnown = parseCapacity(capacity)
 	return w
 }
