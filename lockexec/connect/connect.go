@@ -24,20 +24,20 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 )
 
-// Target is the place of locks and how to reach it. It can be encoded as JSON, and holds
-// secrets: it goes to processes of this program only, and into no log.
+// Target is the place of locks and how to reach it. It can be sent, and holds secrets:
+// it goes to processes of this program only, and into no log.
 type Target struct {
 	Places  []lock.Place  // one, or the three or more servers of a quorum
-	TLS     *TLS          `json:",omitempty"` // nil without TLS
+	TLS     *TLS          // nil without TLS
 	Timeout time.Duration // to connect, see lock.Request.ConnectTimeout
 }
 
 // TLS holds certificates and keys in PEM form.
 type TLS struct {
-	CA         []byte `json:",omitempty"` // trusted instead of the system's
-	Cert, Key  []byte `json:",omitempty"` // the client's
-	ServerName string `json:",omitempty"` // that the certificate must have, if not the host's
-	Insecure   bool   `json:",omitempty"` // do not verify the server
+	CA         []byte // trusted instead of the system's
+	Cert, Key  []byte // the client's
+	ServerName string // that the certificate must have, if not the host's
+	Insecure   bool   // do not verify the server
 }
 
 // The parts of TLS settings that can be wrong, for errors.Is.

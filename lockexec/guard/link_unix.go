@@ -177,7 +177,7 @@ func (l *link) sendQueue() {
 			if len(l.queue) == 0 {
 				break
 			}
-			l.line, _ = encode(l.queue[0]) // the types of a message can all be encoded
+			l.line = encode(l.queue[0])
 			l.queue = l.queue[1:]
 			continue
 		}

@@ -1,11 +1,10 @@
 package guard
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"reflect"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,9 +14,9 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/proc"
 )
 
-// protocolVersion goes with the settings. The supervisor is of the same file
-// as the wrapper, but for an upgrade in that very moment.
-const protocolVersion = 1
+// protocolVersion begins every message. The supervisor is of the same file as the
+// wrapper, but for an upgrade in that very moment.
+const protocolVersion = "2"
 
 // kind is what a message says.
 type kind string
@@ -38,7 +37,8 @@ const (
 	finishedMessage  kind = "finished"  // the lock is released, if it was held: Outcome
 )
 
-// message is what goes over the socket, in one line: see [encode].
+// message is what goes over the socket, in one line: see [encode]. Of the fields
+// after the kind it has those that belong to it.
 type message struct {
 	Kind     kind
 	Settings *settings
@@ -52,12 +52,11 @@ type message struct {
 // settings are all that the supervisor must know. Secrets travel in them, so
 // that they are in no argument and no variable.
 type settings struct {
-	Version int
-	Target  connect.Target
+	Target connect.Target
 
 	Name           string
 	Token          string
-	Command        [][]byte // not text: arguments may be any bytes
+	Command        []string
 	Capacity       lock.Capacity
 	Replicas       int
 	Wait           time.Duration
@@ -79,7 +78,7 @@ type settings struct {
 	PID          int    // of the wrapper
 	Group        int    // that the command joins, 0 for one of its own
 	Terminal     bool   // the command's group gets the terminal
-	Cgroup       string // the name of one for the command, where that may be made
+	Cgroup       string // to be made for the command; "" where none may be made
 	OneProcessor bool   // processors is set in the supervisor's environment, not in the command's
 	Voice        VoiceSettings
 }
@@ -87,11 +86,11 @@ type settings struct {
 func newSettings(opts Options, token string) *settings {
 	run := opts.Run
 	s := &settings{
-		Version: protocolVersion,
-		Target:  opts.Target,
+		Target: opts.Target,
 
 		Name:           run.Name,
 		Token:          token,
+		Command:        run.Command,
 		Capacity:       run.Capacity,
 		Replicas:       run.Replicas,
 		Wait:           run.Wait,
@@ -112,9 +111,6 @@ func newSettings(opts Options, token string) *settings {
 
 		Voice: opts.Voice,
 	}
-	for _, arg := range run.Command {
-		s.Command = append(s.Command, []byte(arg))
-	}
 	return s
 }
 
@@ -123,6 +119,7 @@ func (s *settings) options() lockexec.Options {
 	opts := lockexec.Options{
 		Name:           s.Name,
 		Token:          s.Token,
+		Command:        s.Command,
 		Capacity:       s.Capacity,
 		Replicas:       s.Replicas,
 		Wait:           s.Wait,
@@ -142,9 +139,7 @@ func (s *settings) options() lockexec.Options {
 		SignalGroup:    s.SignalGroup,
 		PID:            s.PID,
 		Group:          s.Group,
-	}
-	for _, arg := range s.Command {
-		opts.Command = append(opts.Command, string(arg))
+		Cgroup:         s.Cgroup,
 	}
 	return opts
 }
@@ -152,23 +147,23 @@ func (s *settings) options() lockexec.Options {
 // outcome is what lockexec.Run returned, in a form that travels. At most one
 // field beside Status is set.
 type outcome struct {
-	Status      proc.Status         `json:",omitzero"`
-	Held        *lock.HeldError     `json:",omitempty"`
-	Lost        *lostOutcome        `json:",omitempty"`
-	Server      *serverOutcome      `json:",omitempty"`
-	Start       *startOutcome       `json:",omitempty"`
-	Interrupted syscall.Signal      `json:",omitempty"`
-	Done        bool                `json:",omitempty"`
-	Capacity    *lock.CapacityError `json:",omitempty"`
-	Timeout     bool                `json:",omitempty"`
-	Unavailable string              `json:",omitempty"`
-	Other       string              `json:",omitempty"`
+	Status      proc.Status
+	Held        *lock.HeldError
+	Lost        *lostOutcome
+	Server      *serverOutcome
+	Start       *startOutcome
+	Interrupted syscall.Signal
+	Done        bool
+	Capacity    *lock.CapacityError
+	Timeout     bool
+	Unavailable string
+	Other       string
 }
 
 type lostOutcome struct {
 	Name   string
 	Reason lock.LossReason
-	Cause  string `json:",omitempty"`
+	Cause  string
 }
 
 type serverOutcome struct {
@@ -275,90 +270,23 @@ type remoteError struct {
 func (e *remoteError) Error() string        { return e.text }
 func (e *remoteError) Is(target error) bool { return e.kind != nil && target == e.kind }
 
-// encode writes a line of the kind and what belongs to it: numbers, and JSON
-// where it is more. A run that goes well needs JSON for the settings alone: its
-// first use for a type costs as much as a trip to the server.
-func encode(m message) ([]byte, error) {
-	line := append([]byte(m.Kind), ' ')
-	var err error
-	switch m.Kind {
-	case settingsMessage:
-		line, err = appendJSON(line, m.Settings)
-	case signalMessage, stoppedMessage:
-		line = strconv.AppendInt(line, int64(m.Signal), 10)
-	case leaseMessage:
-		line = strconv.AppendInt(line, int64(m.SafeEnd), 10)
-	case startedMessage:
-		line = strconv.AppendInt(line, int64(m.PID), 10)
-	case exitedMessage:
-		line = appendStatus(line, m.Status)
-	case goneMessage, finishedMessage:
-		switch {
-		case m.Outcome == nil:
-		case *m.Outcome == outcome{Status: m.Outcome.Status}:
-			line = appendStatus(line, m.Outcome.Status)
-		default:
-			line, err = appendJSON(line, m.Outcome)
-		}
-	case heardMessage, continuedMessage: // say it all
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", m.Kind, err)
-	}
-	return append(line, '\n'), nil
+// encode writes a message as a line: the version, and the words of plain.go.
+func encode(m message) []byte {
+	return append(appendPlain([]byte(protocolVersion), reflect.ValueOf(m)), '\n')
 }
 
-func appendJSON(line []byte, value any) ([]byte, error) {
-	text, err := json.Marshal(value)
-	return append(line, text...), err
-}
+// errVersion is a message of another version of this program.
+var errVersion = errors.New("the program was replaced by another version just now: start it again")
 
-func appendStatus(line []byte, status proc.Status) []byte {
-	line = append(strconv.AppendInt(line, int64(status.Code), 10), ' ')
-	return strconv.AppendInt(line, int64(status.Signal), 10)
-}
-
-// decode reads what encode wrote.
+// decode reads what encode wrote, without the line's end.
 func decode(line []byte) (message, error) {
-	word, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
-	m := message{Kind: kind(word)}
-	var number int64
-	var err error
-	switch m.Kind {
-	case settingsMessage:
-		err = json.Unmarshal(rest, &m.Settings)
-	case signalMessage, stoppedMessage:
-		number, err = strconv.ParseInt(string(rest), 10, 64)
-		m.Signal = syscall.Signal(number)
-	case leaseMessage:
-		number, err = strconv.ParseInt(string(rest), 10, 64)
-		m.SafeEnd = lock.Instant(number)
-	case startedMessage:
-		m.PID, err = strconv.Atoi(string(rest))
-	case exitedMessage:
-		m.Status, err = parseStatus(rest)
-	case goneMessage, finishedMessage:
-		switch {
-		case len(rest) == 0:
-		case rest[0] == '{':
-			err = json.Unmarshal(rest, &m.Outcome)
-		default:
-			m.Outcome = &outcome{}
-			m.Outcome.Status, err = parseStatus(rest)
-		}
-	case heardMessage, continuedMessage:
-	default:
-		err = fmt.Errorf("of an unknown kind: %.20q", word)
+	version, words, _ := strings.Cut(string(line), " ")
+	if version != protocolVersion {
+		return message{}, errVersion
 	}
-	if err != nil {
+	var m message
+	if err := parsePlain(" "+words, reflect.ValueOf(&m).Elem()); err != nil {
 		return message{}, fmt.Errorf("a message that makes no sense: %w", err)
 	}
 	return m, nil
-}
-
-func parseStatus(text []byte) (proc.Status, error) {
-	code, sig, _ := bytes.Cut(text, []byte(" "))
-	exit, codeErr := strconv.Atoi(string(code))
-	number, sigErr := strconv.Atoi(string(sig))
-	return proc.Status{Code: exit, Signal: syscall.Signal(number)}, errors.Join(codeErr, sigErr)
 }

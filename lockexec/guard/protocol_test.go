@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"reflect"
@@ -44,11 +45,7 @@ func TestOutcomesTravel(t *testing.T) {
 		"anything":       errors.New("anything"),
 	} {
 		status := proc.Status{Code: 3}
-		line, encodeErr := encode(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
-		if encodeErr != nil {
-			t.Fatal(encodeErr)
-		}
-		m, decodeErr := decode(line)
+		m, decodeErr := decode(bytes.TrimSuffix(encode(message{Kind: finishedMessage, Outcome: newOutcome(status, err)}), []byte("\n")))
 		if decodeErr != nil {
 			t.Fatal(decodeErr)
 		}
@@ -90,11 +87,7 @@ func TestSettingsTravel(t *testing.T) {
 		Places: []lock.Place{{Network: "tcp", Addr: "a:1", Password: "p", TLS: true}, {Master: "m", Addrs: []string{"b:2"}}},
 		TLS:    &connect.TLS{CA: []byte("ca"), ServerName: "s"}, Timeout: time.Second,
 	}}
-	line, err := encode(message{Kind: settingsMessage, Settings: newSettings(opts, "token")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := decode(line)
+	m, err := decode(bytes.TrimSuffix(encode(message{Kind: settingsMessage, Settings: newSettings(opts, "token")}), []byte("\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,11 +202,7 @@ func TestReceivingDoesNotWait(t *testing.T) {
 
 func TestAMessageInPieces(t *testing.T) {
 	a, b := links(t)
-	line, err := encode(message{Kind: startedMessage, PID: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range line {
+	for _, c := range encode(message{Kind: startedMessage, PID: 5}) {
 		if _, err := a.socket.Write([]byte{c}); err != nil {
 			t.Fatal(err)
 		}
@@ -236,16 +225,35 @@ func TestNonsenseIsAnError(t *testing.T) {
 
 func TestAnotherVersionIsRefused(t *testing.T) {
 	a, b := links(t)
-	a.send(message{Kind: settingsMessage, Settings: &settings{Version: protocolVersion + 1}})
-	if _, _, err := receiveSettings(b); err == nil || !strings.Contains(err.Error(), "another version") {
+	line := bytes.Replace(encode(message{Kind: settingsMessage, Settings: &settings{}}), []byte(protocolVersion), []byte("0"), 1)
+	if _, err := a.socket.Write(line); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := receiveSettings(b); !errors.Is(err, errVersion) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A signal right behind the settings is in the same batch, more often than not.
+// Words that were cut off, and words too many, are noticed.
+func TestHalfAMessageIsAnError(t *testing.T) {
+	whole := encode(message{Kind: goneMessage, Outcome: newOutcome(proc.Status{Code: 3}, &lock.HeldError{Name: "a b", Holder: &lock.Holder{Host: "\n"}})})
+	whole = bytes.TrimSuffix(whole, []byte("\n"))
+	if bytes.Contains(whole, []byte("\n")) {
+		t.Errorf("a line's end in the middle of %q", whole)
+	}
+	for n := range whole {
+		if m, err := decode(whole[:n]); err == nil {
+			t.Errorf("%q is %+v", whole[:n], m)
+		}
+	}
+	if m, err := decode(append(whole, " 1"...)); err == nil {
+		t.Errorf("with a word too many: %+v", m)
+	}
+}
+
 func TestASignalThatComesWithTheSettings(t *testing.T) {
 	a, b := links(t)
-	a.send(message{Kind: settingsMessage, Settings: &settings{Version: protocolVersion}})
+	a.send(message{Kind: settingsMessage, Settings: &settings{}})
 	a.send(message{Kind: signalMessage, Signal: unix.SIGTERM})
 	a.flush(time.Minute)
 	_, rest, err := receiveSettings(b)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -32,7 +31,6 @@ type supervisor struct {
 
 	unignored []os.Signal   // see proc.Command
 	deaf      chan struct{} // closed when signals do nothing any more
-	delegated chan string   // gets what proc.DelegatedCgroup says
 
 	// CONTs cross between wrapper and command. resuming counts those that were
 	// passed on to the command and not yet heard of; echo is set while the
@@ -62,15 +60,13 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	defer link.close()
 
 	s := &supervisor{
-		link:      link,
-		wrapper:   wrapper,
-		deaf:      make(chan struct{}),
-		delegated: make(chan string, 1),
-		signals:   make(chan os.Signal, 64),
-		resuming:  make(chan struct{}, 64),
-		echo:      make(chan struct{}, 1),
+		link:     link,
+		wrapper:  wrapper,
+		deaf:     make(chan struct{}),
+		signals:  make(chan os.Signal, 64),
+		resuming: make(chan struct{}, 64),
+		echo:     make(chan struct{}, 1),
 	}
-	go func() { s.delegated <- proc.DelegatedCgroup() }() // while the settings are awaited
 	unheard := append(proc.DeadlySignals(), unix.SIGPIPE)
 	if terminal, ok := proc.OpenTerminal(); ok {
 		terminal.Close()
@@ -101,10 +97,13 @@ func receiveSettings(l *link) (*settings, []message, error) {
 		messages, err := l.receive()
 		if len(messages) > 0 {
 			settings := messages[0].Settings
-			if settings == nil || settings.Version != protocolVersion {
-				return nil, nil, errors.New("the program was replaced by another version just now: start it again")
+			if settings == nil {
+				return nil, nil, fmt.Errorf("the wrapper said %q, not what to do", messages[0].Kind)
 			}
 			return settings, messages[1:], nil
+		}
+		if errors.Is(err, errVersion) {
+			return nil, nil, err
 		}
 		if err != nil {
 			return nil, nil, nil //nolint:nilerr // the wrapper is gone, and nothing was begun
@@ -140,11 +139,8 @@ func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
 	opts.Unignored = s.unignored
 	opts.Adopt = true
 	opts.Spare = embedded.IsServer
-	if dir := <-s.delegated; dir != "" {
-		opts.Cgroup = filepath.Join(dir, settings.Cgroup)
-		if opts.Leftovers != lockexec.LeaveLeftovers {
-			defer proc.RemoveCgroup(opts.Cgroup, embedded.IsServer)
-		}
+	if opts.Cgroup != "" && opts.Leftovers != lockexec.LeaveLeftovers {
+		defer proc.RemoveCgroup(opts.Cgroup, embedded.IsServer)
 	}
 	waitEnded := voice.WaitEnded
 	if waitEnded == nil {

@@ -30,7 +30,7 @@ type wrapper struct {
 	*stopwatch
 	opts      Options
 	token     string
-	cgroup    string // the name of one for the command, should it get one
+	cgroup    string // of the command; "" where it gets none of its own
 	mode      mode
 	terminal  *proc.Terminal         // nil without one
 	modes     *proc.TerminalSettings // as they were at the start, if we had the terminal
@@ -79,7 +79,6 @@ func (g guard) run(ctx context.Context, opts Options, watch *stopwatch) (proc.St
 		stopwatch: watch,
 		opts:      opts,
 		token:     token,
-		cgroup:    "redlockrun-" + strconv.Itoa(os.Getpid()) + "-" + rand.Text(),
 		signals:   make(chan os.Signal, 64),
 		continued: make(chan os.Signal, 1),
 	}
@@ -109,7 +108,10 @@ func (g guard) run(ctx context.Context, opts Options, watch *stopwatch) (proc.St
 func (w *wrapper) instruct() {
 	settings := newSettings(w.opts, w.token)
 	settings.PID = os.Getpid()
-	settings.Cgroup = w.cgroup
+	if dir := proc.DelegatedCgroup(); dir != "" { // the supervisor was born in it, too
+		w.cgroup = filepath.Join(dir, "redlockrun-"+strconv.Itoa(os.Getpid())+"-"+rand.Text())
+		settings.Cgroup = w.cgroup
+	}
 	settings.OneProcessor = w.oneProcessor
 	foreground := w.foreground()
 	if foreground {
@@ -331,12 +333,9 @@ func (w *wrapper) giveUp(ctx context.Context) (proc.Status, error) {
 
 // end kills the supervisor and the tree of the command, and releases the lock.
 func (w *wrapper) end(ctx context.Context) error {
-	// The supervisor found the same, being born in the cgroup of this process.
-	cgroup := proc.DelegatedCgroup()
-	if cgroup != "" {
-		cgroup = filepath.Join(cgroup, w.cgroup)
-		defer proc.RemoveCgroup(cgroup, embedded.IsServer)
-		proc.KillCgroup(cgroup, embedded.IsServer)
+	if w.cgroup != "" {
+		defer proc.RemoveCgroup(w.cgroup, embedded.IsServer)
+		proc.KillCgroup(w.cgroup, embedded.IsServer)
 	}
 	w.supervisor.Kill()
 	if w.command != 0 && !w.gone && w.mode != shared {
