@@ -21,9 +21,9 @@ func (p *program) newCompletionCommand() *cobra.Command {
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes command lines in a shell",
 		Long: `Print a script by which a shell completes the flags of redlockrun, their
-values, and the command after the --. A package of redlockrun has installed it
-already. Where it has not, these lines do it for one shell; put them into its
-startup file for all:
+values, keys, and the command after the --. A package of redlockrun has
+installed it already. Where it has not, these lines do it for one shell; put
+them into its startup file for all:
 
   bash        source <(redlockrun completion bash)
   zsh         source <(redlockrun completion zsh)
@@ -32,6 +32,12 @@ startup file for all:
 
 Bash needs its package bash-completion, and zsh "autoload -U compinit; compinit"
 before that line.
+
+Keys are those of the locks that are held, with who holds each, as the flags
+before the key, the environment and the configuration file lead there. An answer
+that takes longer than a second is not waited for. A key that a shell would want
+in quotes, or with an equals sign, is left out. An ACL user needs +scan for it,
+as for redlockrun list.
 
 EXIT STATUS
   0 when the script was printed. 64: there is none for that shell.`,
@@ -132,8 +138,8 @@ func programs(path, prefix string) []string {
 }
 
 // completeValues tells cobra what the values of all flags can be: words where
-// there are some, files for those that take a FILE. All else, a key as well,
-// is known to the user alone; without this cobra would offer files.
+// there are some, files for those that take a FILE. All else is known to the user
+// alone, but for keys (completionkeys.go); without this cobra would offer files.
 func completeValues(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -150,7 +156,7 @@ func completeValues(cmd *cobra.Command) {
 		case f.Name == "redis": // an address goes on after these
 			completion = cobra.FixedCompletions(valueWords(f), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 		}
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, completion) // fails only for a flag that is not there, or the second time
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, completion) // fails only for a flag that is not there, or that has one
 	})
 	for _, sub := range cmd.Commands() {
 		completeValues(sub)

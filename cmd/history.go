@@ -33,7 +33,8 @@ EXIT STATUS
 		Example: `  redlockrun --key nightly --history 50 -- ./nightly.sh
   redlockrun history nightly
   redlockrun history nightly --plot`,
-		Args: oneKey,
+		Args:              oneKey,
+		ValidArgsFunction: p.completeKey(&opts.lockOptions),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runHistory(cmd, opts, args[0])
 		},

@@ -114,6 +114,7 @@ EXIT STATUS
 		DisableFlagsInUseLine: true,
 	}
 	opts.addFlags(cmd.Flags())
+	p.completeKeyFlag(cmd, &opts.lock)
 	cmd.InitDefaultHelpFlag() // else it would come last
 	cmd.Flags().BoolVar(&opts.version, "version", false, "version for redlockrun")
 	return cmd

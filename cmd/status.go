@@ -36,7 +36,8 @@ EXIT STATUS
 		Example: `  redlockrun status client_123
   redlockrun status client_123 --json
   redlockrun status client_123 --watch`,
-		Args: oneKey,
+		Args:              oneKey,
+		ValidArgsFunction: p.completeKey(&opts.lockOptions),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runStatus(cmd, opts, args[0])
 		},

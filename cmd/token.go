@@ -52,8 +52,9 @@ the command when the lock is lost.
 
 EXIT STATUS
   0 when the lock was taken. 75: busy. 69: Redis is unavailable.`,
-		Example: tokenExample,
-		Args:    oneKey,
+		Example:           tokenExample,
+		Args:              oneKey,
+		ValidArgsFunction: p.completeKey(opts),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runAcquire(cmd, opts, args[0], asJSON)
 		},
@@ -139,8 +140,9 @@ you do under it.
 EXIT STATUS
   0 when it was renewed. 79: it is not held with that token. 69: Redis is
   unavailable; the lock may still be held, until its ttl is over.`,
-		Example: tokenExample,
-		Args:    oneKey,
+		Example:           tokenExample,
+		Args:              oneKey,
+		ValidArgsFunction: p.completeKey(&opts.lockOptions),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
 				return lease.RenewWithin(ctx)
@@ -176,7 +178,8 @@ EXIT STATUS
   the lock is gone when its ttl is over.`,
 		Example: tokenExample + `
   redlockrun release deploy --force`,
-		Args: oneKey,
+		Args:              oneKey,
+		ValidArgsFunction: p.completeKey(&opts.lockOptions),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.forced.force {
 				return p.runForce(cmd, opts, args[0])
