@@ -2,6 +2,7 @@ package lock
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -70,12 +71,14 @@ func hashTag(name string) (tag string, ok bool) {
 }
 
 // beside returns the name of a key of the given kind that belongs to the lock:
-// in the lock's slot, and outside of any pattern that lists locks.
+// in the lock's slot, and outside of any pattern that lists locks. A name that
+// has a hash tag goes with its length, or that of the lock {a} would be taken
+// for that of a, and what follows it for a part of the name.
 func beside(kind, name string) string {
-	if _, tagged := hashTag(name); !tagged {
-		name = "{" + name + "}"
+	if _, tagged := hashTag(name); tagged {
+		return "redlockrun:" + kind + ":" + strconv.Itoa(len(name)) + ":" + name
 	}
-	return "redlockrun:" + kind + ":" + name
+	return "redlockrun:" + kind + ":{" + name + "}"
 }
 
 // doneKey names the success marker of an ID.

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestKeysBesideALockShareItsHashTag(t *testing.T) {
 	}
 	want := []string{
 		"redlockrun:fence:{lock:report:client_123}",
-		"redlockrun:fence:lock:{tag}:x",
+		"redlockrun:fence:12:lock:{tag}:x",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -91,6 +92,36 @@ func FuzzName(f *testing.F) {
 			if b := beside(kind, name); hashed(b) != hashed(name) {
 				t.Errorf("%q hashes %q, but %q hashes %q", name, hashed(name), b, hashed(b))
 			}
+		}
+	})
+}
+
+// FuzzKeysBeside: what stands beside a lock is listed by no pattern for locks,
+// and belongs to no other lock.
+func FuzzKeysBeside(f *testing.F) {
+	f.Add("lock:report:a", "lock:report:b", "id")
+	f.Add("{a}", "{{a}", ":id")
+	f.Add("a", "{a}", "")
+	f.Add("{a}", "{a}:x", "i")
+	f.Add("{a}:x", "a", "i")
+	f.Fuzz(func(t *testing.T, a, b, id string) {
+		first, err1 := Name("", a)
+		second, err2 := Name("", b)
+		if err1 != nil || err2 != nil || first == second {
+			return
+		}
+		theirs := append(KeysBeside(second, id), doneKey(second, id), beside("history", second))
+		for _, key := range append(KeysBeside(first, id), doneKey(first, id), beside("history", first)) {
+			if !strings.HasPrefix(key, "redlockrun:") {
+				t.Errorf("%q is listed with the locks", key)
+			}
+			if slices.Contains(theirs, key) {
+				t.Errorf("%q belongs to both %q and %q", key, first, second)
+			}
+		}
+		// Those of the success markers are found by what they begin with.
+		if strings.HasPrefix(doneKey(second, id), doneKey(first, "")) {
+			t.Errorf("%q would be listed with the success markers of %q", doneKey(second, id), first)
 		}
 	})
 }
