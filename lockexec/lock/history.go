@@ -220,9 +220,13 @@ func (h Hold) written() time.Time {
 	return h.Until
 }
 
-// instant is a time that the server gave in ms since 1970; 0 is none.
+// maxInstant is the year 10000, which RFC 3339 has no times of.
+const maxInstant = 253_402_300_800_000
+
+// instant is a time that the server gave in ms since 1970; 0 is none, and so is
+// one that can't be told.
 func instant(ms int64) time.Time {
-	if ms <= 0 {
+	if ms <= 0 || ms >= maxInstant {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms)
