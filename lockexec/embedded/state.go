@@ -29,6 +29,11 @@ const (
 	endCommand   = "REDLOCKRUN.END"
 )
 
+// stateCommands are those between the first and the last.
+func stateCommands() []string {
+	return []string{"SELECT", "SET", "HSET", "RPUSH", "SADD", "ZADD", "XADD", "PEXPIREAT"}
+}
+
 // databases is how many numbered databases there are.
 const databases = 16
 
@@ -178,6 +183,9 @@ func (s *store) restore(state []byte) error {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		if !slices.Contains(stateCommands(), args[0]) {
+			return fmt.Errorf("%w: it has the command %.20q", errDamaged, args[0])
 		}
 		reply.Reset()
 		s.Server().Dispatch(peer, args)

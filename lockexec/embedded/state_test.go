@@ -87,6 +87,70 @@ func FuzzRestoreOfEncodedString(f *testing.F) {
 	})
 }
 
+// sealedState is a state of commands, with the checksum that it must have.
+func sealedState(commands []byte) []byte {
+	state := append(appendCommand(nil, stateCommand, stateVersion), commands...)
+	return appendCommand(state, endCommand, checksum(state))
+}
+
+// A state file is no script: what is in it only sets keys.
+func TestAStateOfOtherCommandsIsRefused(t *testing.T) {
+	for _, command := range [][]string{
+		{"EVAL", "return 1", "0"}, {"FLUSHALL"}, {"DBSIZE"}, {"MULTI"}, {"set", "k", "v"},
+	} {
+		s, _ := newRedis(t)
+		if err := s.restore(sealedState(appendCommand(nil, command[0], command[1:]...))); !errors.Is(err, errDamaged) {
+			t.Errorf("%q: got %v, want that it is damaged", command, err)
+		}
+	}
+}
+
+// FuzzRestore: a state that is taken is the same when it is written again, and
+// no other has any effect but an error.
+func FuzzRestore(f *testing.F) {
+	s, do := newRedis(f)
+	do("SET", "lock:report:k", "token")
+	do("PEXPIRE", "lock:report:k", "1000000000")
+	do("HSET", "h", "f", "v")
+	do("ZADD", "z", "1.5", "m")
+	do("RPUSH", "l", "a", "b")
+	do("SADD", "s", "a")
+	do("XADD", "x", "5-1", "f", "v")
+	begin, end := len(appendCommand(nil, stateCommand, stateVersion)), len(appendCommand(nil, endCommand, checksum(nil)))
+	whole := s.encode()
+	f.Add(whole[begin : len(whole)-end])
+	f.Add([]byte{})
+	f.Add(appendCommand(nil, "SELECT", "99"))
+	f.Add(appendCommand(nil, "PEXPIREAT", "k", "-1"))
+	f.Add(appendCommand(nil, "BLPOP", "k", "0"))
+	f.Add(append(appendCommand(nil, "SET", "k", "v"), appendCommand(nil, "RPUSH", "k", "v")...))
+	f.Add([]byte("*2\r\n$3\r\nSET\r\n"))
+	f.Fuzz(func(t *testing.T, commands []byte) {
+		s, _ := newRedis(t)
+		if err := s.restore(sealedState(commands)); err != nil {
+			return
+		}
+		state := s.encode()
+		again, _ := newRedis(t)
+		if err := again.restore(state); err != nil {
+			t.Fatalf("%q was taken, but not %q: %v", commands, state, err)
+		}
+		forgetExpiries(s) // which are rounded, each time
+		forgetExpiries(again)
+		if state, written := s.encode(), again.encode(); !bytes.Equal(written, state) {
+			t.Errorf("%q became %q", state, written)
+		}
+	})
+}
+
+func forgetExpiries(s *store) {
+	for _, db := range s.dbs {
+		for _, key := range db.Keys() {
+			db.SetTTL(key, 0)
+		}
+	}
+}
+
 func FuzzReadCommand(f *testing.F) {
 	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
 	f.Add([]byte("*0\r\n*-1\r\n"))
