@@ -149,7 +149,7 @@ func plotHistory(name string, holds []lock.Hold, now time.Time, width int, color
 		if hold.LockLost {
 			ended = "lock lost"
 		}
-		row := fmt.Sprintf("%s %-*s |%s| %*s  %s", s.begin.Local().Format(layout), whoColumns, cut(hold.Holder.Label, whoColumns),
+		row := fmt.Sprintf("%s %s |%s| %*s  %s", s.begin.Local().Format(layout), padded(cut(hold.Holder.Label, whoColumns), whoColumns),
 			painted(string(bar), endMark(hold), color), heldColumns, heldText(hold, now), cut(ended, endedColumns))
 		b.WriteString(strings.TrimRight(row, " ") + "\n")
 	}
@@ -183,13 +183,4 @@ func painted(bar string, end rune, color bool) string {
 	code := map[rune]string{markHeld: "32", markPresent: "36", markUnknown: "33", markFailed: "31", markLost: "31"}[end]
 	waiting := strings.LastIndexByte(bar, byte(markWaiting)) + 1
 	return "\x1b[2m" + bar[:waiting] + "\x1b[0;" + code + "m" + bar[waiting:] + "\x1b[0m"
-}
-
-// cut shortens text to columns.
-func cut(text string, columns int) string {
-	runes := []rune(text)
-	if len(runes) <= columns {
-		return text
-	}
-	return string(runes[:columns-2]) + ".."
 }

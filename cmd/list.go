@@ -4,7 +4,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -106,7 +105,7 @@ func listText(locks []lock.Snapshot, prefix string) string {
 			mode = s.Capacity.String()
 		}
 		key := printable(strings.TrimPrefix(s.Name, prefix))
-		if utf8.RuneCountInString(key) > keyWidth {
+		if textWidth(key) > keyWidth {
 			key = ""
 		}
 		rows = append(rows, []string{key, s.State.String(), mode, listedLease(s), strconv.Itoa(s.Waiting), listedHolder(s)})

@@ -130,20 +130,20 @@ func waitingLineText(w lock.Waiting, columns int) string {
 	if columns < 2 {
 		columns = 80
 	}
-	text := []rune(waitingText(w))
-	if w.Holder != nil && len(text) >= columns {
+	text := waitingText(w)
+	if w.Holder != nil && textWidth(text) >= columns {
 		holder := *w.Holder
 		holder.Command = ""
 		w.Holder = &holder
-		text = []rune(waitingText(w))
+		text = waitingText(w)
 	}
-	if len(text) >= columns {
-		text = []rune("waiting for " + w.Name + waitingPlace(w))
+	if textWidth(text) >= columns {
+		text = "waiting for " + printable(w.Name) + waitingPlace(w)
 	}
-	if len(text) >= columns {
-		text = append(text[:columns-2], '…')
+	if textWidth(text) >= columns {
+		text = clipped(text, columns-2) + "…"
 	}
-	return string(text)
+	return text
 }
 
 // end erases the line.
@@ -160,7 +160,7 @@ func (l *waitingLine) end() {
 // waitingText is the line.
 func waitingText(w lock.Waiting) string {
 	var b strings.Builder
-	b.WriteString("waiting for " + w.Name)
+	b.WriteString("waiting for " + printable(w.Name))
 	switch h := w.Holder; {
 	case h != nil:
 		fmt.Fprintf(&b, ": held by %s (pid %d", h.Label, h.PID)

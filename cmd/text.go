@@ -3,7 +3,6 @@ package cmd
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 func cutPrefixFold(s, prefix string) (rest string, found bool) {
@@ -51,14 +50,14 @@ func alignedRows(rows [][]string) string {
 	widths := map[int]int{}
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], textWidth(cell))
 		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			line.WriteString(padded(cell, widths[i]+2))
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
