@@ -116,9 +116,9 @@ func TestRunReleasesWhenTheCommandCannotBeStarted(t *testing.T) {
 
 func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
 	s, admin := server(t)
-	for what, lose := range map[string]func(){
-		"deleted":    func() { admin.Del(t.Context(), lockName) },
-		"taken over": func() { admin.Set(t.Context(), lockName, "another", time.Minute) },
+	for what, lose := range map[lock.LossReason]func(){
+		lock.LossMissing:  func() { admin.Del(t.Context(), lockName) },
+		lock.LossReplaced: func() { admin.Set(t.Context(), lockName, "another", time.Minute) },
 	} {
 		dir := t.TempDir()
 		go func() {
@@ -129,8 +129,9 @@ func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
 			Name: lockName, TTL: 3 * time.Second,
 			Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
 		})
-		if !errors.Is(err, lockexec.ErrLost) {
-			t.Errorf("%s: got %v, want ErrLost", what, err)
+		// Not that it could not be renewed: the renewal said more.
+		if lost := (*lock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != what {
+			t.Errorf("%s: got %v", what, err)
 		}
 		if _, err := os.Stat(dir + "/asked"); err != nil {
 			t.Errorf("%s: the command was not asked to stop first", what)
@@ -138,6 +139,27 @@ func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
 	}
 	if got := admin.Get(t.Context(), lockName).Val(); got != "" && got != "another" {
 		t.Errorf("the lock holds %q", got)
+	}
+}
+
+// Also when it is stopped only because Redis is silent.
+func TestACommandIsAskedToStopBeforeItIsKilled(t *testing.T) {
+	s, _ := server(t)
+	proxy := faultproxy.New(t, s.Addr())
+	dir := t.TempDir()
+	go func() {
+		waitForFile(dir + "/started")
+		proxy.BlackHole()
+	}()
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
+		Name: lockName, TTL: 6 * time.Second,
+		Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
+	})
+	if !errors.Is(err, lockexec.ErrLost) {
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	if _, err := os.Stat(dir + "/asked"); err != nil {
+		t.Error("the command was not asked to stop first")
 	}
 }
 

@@ -171,6 +171,29 @@ func TestALateReplyDoesNotMoveTheSafeEndPastItsSending(t *testing.T) {
 	})
 }
 
+// Two renewals may be under way, and the first be answered last.
+func TestARenewalThatIsOvertakenDoesNotMoveTheSafeEndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{
+			answer: func(int) (any, error) { return int64(1), nil },
+			delay:  func(n int) time.Duration { return []time.Duration{2 * time.Second, 0}[n] },
+		}
+		lease := fakeLease(f, 15*time.Second)
+		first := make(chan error, 1)
+		go func() { first <- lease.Renew(t.Context()) }()
+		time.Sleep(time.Second)
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-first; err != nil {
+			t.Fatal(err)
+		}
+		if end := lease.SafeEnd(); end != Instant(16*time.Second-152*time.Millisecond) {
+			t.Errorf("safe end %v, want counted from the later renewal, at 1s", time.Duration(end))
+		}
+	})
+}
+
 func TestTheHolderRecordOfALongRunIsRefreshed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{answer: func(int) (any, error) { return int64(1), nil }}

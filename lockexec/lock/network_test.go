@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,9 @@ func TestALateRequestIsSettledBeforeGivingUp(t *testing.T) {
 	if _, err := lock.New(newClient(t, &redis.Options{Addr: proxy.Addr()})).Acquire(ctx, request()); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
+	eventually(t, "the late request has come", func() bool {
+		return strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_eval:")
+	})
 	if got := get(t, admin, name); got != "" {
 		t.Errorf("the lock holds %q", got)
 	}

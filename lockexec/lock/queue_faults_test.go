@@ -257,6 +257,7 @@ func TestWaitersWhoAreNeverWokenAreServed(t *testing.T) {
 		l.join(i, waitRequest())
 	}
 	release(t, holder)
+	expectTTLs(t, s.Client(t)) // also of what nobody reads
 	if got := l.order(); len(got) != 7 || !slices.Equal(got[:4], numbers(4)) {
 		t.Errorf("served in the order %v", got)
 	}

@@ -120,6 +120,9 @@ func TestAQuorumExcludesAndReleases(t *testing.T) {
 	if !errors.As(err, &held) || held.Holder == nil || held.Holder.Label != "web-3" {
 		t.Fatalf("got %v, want a HeldError that names the holder", err)
 	}
+	for _, s := range q.servers { // what is left must not go away by itself
+		s.Client(t).Persist(t.Context(), name)
+	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +259,11 @@ func TestFencesOfAQuorumRise(t *testing.T) {
 			t.Errorf("the fence went from %d to %d", last, lease.Fence())
 		}
 		last = lease.Fence()
+		for _, s := range q.servers {
+			if s != down {
+				everyKeyHasTTL(t, s.Client(t), 1)
+			}
+		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}

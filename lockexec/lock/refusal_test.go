@@ -193,6 +193,26 @@ func TestAcquireWaitsOutARefusalThatPasses(t *testing.T) {
 	}
 }
 
+// One that does not pass by itself is told at once, however much time there is.
+func TestAFaultThatDoesNotPassIsNotTriedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	closed := redistest.Start(t, redistest.WithPassword("pw"))
+	foreign := redistest.Start(t)
+	admin(t, foreign, "rpush", name, "an item")
+	for what, s := range map[string]*redistest.Server{"no password": closed, "a list": foreign} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		req := request()
+		req.ConnectTimeout = time.Hour
+		_, err := lock.New(newClient(t, &redis.Options{Addr: s.Addr()})).Acquire(ctx, req)
+		if failure := (*lock.ServerError)(nil); !errors.As(err, &failure) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		cancel()
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	req := request()
 	req.ConnectTimeout = 200 * time.Millisecond
