@@ -1,0 +1,95 @@
+package mutants
+
+// quorum: what holds on most of several servers.
+func quorum() []Mutant {
+	return []Mutant{
+		{
+			Name:   "quorum-majority",
+			Guards: "a quorum takes most of its servers",
+			File:   "lockexec/lock/quorum.go",
+			Old:    "return len(l.servers)/2 + 1",
+			New:    "return 1",
+			Test:   lockPkg + "^TestAQuorumNeedsMostServers$",
+		},
+		{
+			Name:   "quorum-uptime",
+			Guards: "a server that was just started gives no vote",
+			File:   scripts + "acquire.lua",
+			Old:    "local young = state ~= 1 and too_young(tonumber(ARGV[6]))",
+			New:    "local young = nil",
+			Test:   lockPkg + "^TestAServerThatWasJustStartedDoesNotCount$",
+		},
+		{
+			Name:   "quorum-gives-back",
+			Guards: "who has not got most servers gives back those it has",
+			File:   "lockexec/lock/quorum.go",
+			Old:    "	_ = l.ask(withdrawal, max(l.ttl/6, minReleaseTry), releasing, l.keys(), l.token, 0, \"\", 0, 0, \"\", \"\", 0)\n",
+			New:    "	_ = withdrawal\n",
+			Test:   lockPkg + "^TestWhatAMinorityGaveIsGivenBack$",
+		},
+		{
+			Name:   "quorum-releases-everywhere",
+			Guards: "a release goes to all servers",
+			File:   "lockexec/lock/server.go",
+			Old:    "	servers := l.locker.servers\n",
+			New:    "	servers := l.locker.servers\n	if op.name == releasing.name {\n		servers = servers[:l.locker.majority()]\n	}\n",
+			Test:   lockPkg + "^TestAQuorumExcludesAndReleases$",
+		},
+		{
+			Name:   "quorum-restores",
+			Guards: "a server that lost the lock gets it back while most have it",
+			File:   "lockexec/lock/lease.go",
+			Old:    "	l.restore(ctx, votes)\n",
+			New:    "",
+			Test:   lockPkg + "^TestARenewalRestoresTheLockWhereItIsLacking$",
+		},
+		{
+			Name:   "quorum-restores-nothing-of-others",
+			Guards: "but not where another has it by then",
+			File:   scripts + "restore.lua",
+			Old:    "'NX', 'PX', ARGV[2]",
+			New:    "'PX', ARGV[2]",
+			Test:   lockPkg + "^TestALockIsRestoredOnlyWhereNobodyHasIt$",
+		},
+		{
+			Name:   "quorum-fence-is-the-highest",
+			Guards: "the fence of a quorum is the highest of its servers'",
+			File:   "lockexec/lock/quorum.go",
+			Old:    "t.fence = max(t.fence, reply.fence)",
+			New:    "t.fence = reply.fence",
+			Test:   lockPkg + "^TestFencesOfAQuorumRise$",
+		},
+		{
+			Name:   "quorum-fence-is-made-known",
+			Guards: "and is known to most of them before the command starts",
+			File:   scripts + "raise.lua",
+			Old:    "if tonumber(ARGV[2]) > (tonumber(value_of(KEYS[2]) or 0) or 0) then",
+			New:    "if false then",
+			Test:   lockPkg + "^TestFencesOfAQuorumRise$",
+		},
+		{
+			Name:   "quorum-looks-once-more",
+			Guards: "who has lost its votes before the start does not start",
+			File:   scripts + "raise.lua",
+			Old:    "if failure or state ~= 1 then\n  return failure or state\nend",
+			New:    "if failure then\n  return failure\nend",
+			Test:   lockPkg + "^TestVotesThatAreLostBeforeTheStartDoNotCount$",
+		},
+		{
+			Name:   "quorum-late-votes",
+			Guards: "a vote that comes after the release takes nothing",
+			File:   "lockexec/lock/quorum.go",
+			Old:    "l.unsettled = l.unsettled || !votes.complete()",
+			New:    "_ = votes.complete()",
+			Test:   lockPkg + "^TestALateVoteTakesNoLock$",
+		},
+		{
+			Name:   "wait-counts-replicas",
+			Guards: "--wait-replicas starts nothing before so many have the lock",
+			File:   "lockexec/lock/replicas.go",
+			Old:    "case waited.Val() < int64(n):",
+			New:    "case waited.Val() < 0:",
+			Test:   "./cmd ^TestAFailoverThatLosesTheLockStopsTheCommand$",
+		},
+	}
+}

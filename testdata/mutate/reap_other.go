@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package main
+
+// Only Linux has subreapers.
+
+func adopt()         {}
+func killLeftovers() {}
