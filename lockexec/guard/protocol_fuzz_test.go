@@ -26,13 +26,9 @@ func FuzzDecode(f *testing.F) {
 		{Kind: finishedMessage, Outcome: newOutcome(proc.Status{}, &lock.HeldError{Name: "n", Holder: &lock.Holder{Host: "h"}})},
 		{Kind: finishedMessage, Outcome: newOutcome(proc.Status{Code: 1}, nil)},
 	} {
-		line, err := encode(m)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(line)
+		f.Add(bytes.TrimSuffix(encode(m), []byte("\n")))
 	}
-	for _, line := range []string{"", "lease", "lease 1 2", "exited 1", "gone null", "finished {}", "settings null", "settings {", "gone -", "x"} {
+	for _, line := range []string{"", "2", `2 "lease" 0`, `2 "lease" 1 "`, `2 "gone" 0 0 0 0 0 0 2`, "1 x", "x"} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -43,19 +39,16 @@ func FuzzDecode(f *testing.F) {
 		if m.Outcome != nil {
 			_, _ = m.Outcome.result()
 		}
-		written, err := encode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := encode(m)
 		if n := bytes.Count(written, []byte("\n")); n != 1 {
 			t.Errorf("%q became %d lines: %q", line, n, written)
 		}
-		again, err := decode(written)
+		again, err := decode(bytes.TrimSuffix(written, []byte("\n")))
 		if err != nil {
 			t.Fatalf("%q became %q: %v", line, written, err)
 		}
-		if twice, err := encode(again); err != nil || !bytes.Equal(twice, written) {
-			t.Errorf("%q became %q, and that %q (%v)", line, written, twice, err)
+		if twice := encode(again); !bytes.Equal(twice, written) {
+			t.Errorf("%q became %q, and that %q", line, written, twice)
 		}
 	})
 }

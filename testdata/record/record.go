@@ -11,6 +11,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -119,7 +120,7 @@ func start(name string, begin time.Time, o Options) (*Terminal, error) {
 	size := &pty.Winsize{Rows: Rows, Cols: Columns}
 	var err error
 	for _, flags := range []uintptr{syscall.CLONE_NEWUTS, 0} { // not everybody may have a host name of his own
-		t.command = exec.Command("bash", "-c", "{ echo "+name+" >/proc/sys/kernel/hostname; } 2>/dev/null; PS1='"+name+"$ ' exec bash --norc --noprofile -i")
+		t.command = exec.CommandContext(context.Background(), "bash", "-c", "{ echo "+name+" >/proc/sys/kernel/hostname; } 2>/dev/null; PS1='"+name+"$ ' exec bash --norc --noprofile -i")
 		t.command.Dir = o.Dir
 		t.command.Env = []string{
 			"PATH=" + o.PATH, "REDIS_URL=" + o.Redis, "HOME=" + o.Dir, "XDG_CONFIG_HOME=" + o.Dir, "XDG_RUNTIME_DIR=" + o.Dir,

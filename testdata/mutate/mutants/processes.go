@@ -96,9 +96,9 @@ func processes() []Mutant {
 		{
 			Name:   "settings-of-another-version",
 			Guards: "a program that was replaced while it starts is refused",
-			File:   "lockexec/guard/supervisor_unix.go",
-			Old:    "if settings == nil || settings.Version != protocolVersion {",
-			New:    "if settings == nil {",
+			File:   "lockexec/guard/protocol.go",
+			Old:    "if version != protocolVersion {",
+			New:    "if version == \"\" {",
 			Test:   "./lockexec/guard ^TestAnotherVersionIsRefused$",
 		},
 		{

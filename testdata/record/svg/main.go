@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"log"
 	"os"
 	"os/exec"
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	if err := draw("docs/session.svg"); err != nil {
-		log.Fatal(err)
+		log.Fatal(err) //nolint:forbidigo // this is a main
 	}
 }
 
@@ -26,7 +27,7 @@ func draw(file string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "redlockrun"), ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(dir, "bin", "redlockrun"), ".").CombinedOutput(); err != nil {
 		log.Printf("%s", out)
 		return err
 	}
