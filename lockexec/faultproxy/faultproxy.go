@@ -124,6 +124,13 @@ func (p *Proxy) Commands() [][]string {
 	return slices.Clone(p.commands)
 }
 
+// Forget drops what Commands would return, which else grows for as long as the proxy is used.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commands = nil
+}
+
 // OnRequest has hook called for every request after it is read and before any fault applies to it; the request waits
 // for hook to return. The hook replaces an earlier one, nil takes it away. It is called from the connections'
 // goroutines, must not keep or change cmd, and must return before the test can end.
