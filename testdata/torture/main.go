@@ -17,6 +17,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +26,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // childRole is the first argument of what runs under the locks.
@@ -68,6 +71,7 @@ func main() {
 	if s.seed == 0 {
 		s.seed = uint64(time.Now().UnixNano())
 	}
+	redis.SetLogger(silent{})
 	sound, err := torture(s)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
@@ -77,6 +81,11 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// silent keeps the client from telling that servers are away.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // torture returns whether all promises were kept.
 func torture(s settings) (sound bool, err error) {

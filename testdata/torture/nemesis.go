@@ -49,7 +49,7 @@ func (s *scene) strikeAll(ctx context.Context, rng *rand.Rand) {
 	done := make(chan struct{}, 1000)
 	waiting := 0
 	for ctx.Err() == nil {
-		pause(ctx, between(rng, 20*time.Millisecond, 400*time.Millisecond))
+		pause(ctx, between(rng, 50*time.Millisecond, 600*time.Millisecond))
 		frozen := between(rng, 50*time.Millisecond, 4*time.Second)
 		waiting++
 		s.strike(ctx, rng, frozen, func() { done <- struct{}{} })
@@ -68,14 +68,17 @@ func (s *scene) strike(ctx context.Context, rng *rand.Rand, frozen time.Duration
 	over := done
 	defer func() { over() }()
 	what := strikes[rng.IntN(len(strikes))]
-	id, wrapper := s.pick(what.kind, rng.IntN)
-	if wrapper == nil {
-		return
+	var wrapper, victim *os.Process
+	for try := 0; victim == nil; try++ { // commands live for some milliseconds only
+		if try == 50 || ctx.Err() != nil {
+			return
+		}
+		if wrapper, victim = s.victim(what.kind, what.whom, rng); victim == nil {
+			pause(ctx, 2*time.Millisecond)
+		}
 	}
 	begin := lock.Now()
-	victim := find(what.whom(wrapper.Pid), id)
-	if victim == nil || victim.Signal(what.signal) != nil {
-		s.spare(id)
+	if victim.Signal(what.signal) != nil {
 		return
 	}
 	s.note(what.kind, false, begin)
@@ -91,6 +94,19 @@ func (s *scene) strike(ctx context.Context, rng *rand.Rand, frozen time.Duration
 			_ = wrapper.Signal(unix.SIGCONT)
 		}
 	}()
+}
+
+// victim returns a process of a run that was not struck before, and its wrapper.
+func (s *scene) victim(kind string, whom func(wrapper int) int, rng *rand.Rand) (wrapper, victim *os.Process) {
+	id, wrapper := s.pick(kind, rng.IntN)
+	if wrapper == nil {
+		return nil, nil
+	}
+	victim = find(whom(wrapper.Pid), id)
+	if victim == nil {
+		s.spare(id)
+	}
+	return wrapper, victim
 }
 
 // spare takes back that a run was struck.
@@ -179,7 +195,7 @@ func (s *scene) play(ctx context.Context, rng *rand.Rand, lossless bool) error {
 		}
 	}
 	for {
-		pause(ctx, between(rng, 200*time.Millisecond, 2*time.Second))
+		pause(ctx, between(rng, 500*time.Millisecond, 4*time.Second))
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -71,19 +71,19 @@ func (w *worker) choose() job {
 	if odds(70) {
 		j.wait = waitFor
 	}
-	j.busy = between(w.rng, 0, 30*time.Millisecond)
-	if odds(4) { // longer than a lease
+	j.busy = between(w.rng, 0, 15*time.Millisecond)
+	if odds(1) { // longer than a lease
 		j.busy = j.ttl + between(w.rng, 0, j.ttl/2)
 	}
 	j.stubborn = odds(50)
-	if odds(3) {
+	if odds(2) {
 		j.daemon = between(w.rng, 0, 500*time.Millisecond)
 	}
-	if odds(5) {
+	if odds(2) {
 		j.minHold = between(w.rng, 50*time.Millisecond, 300*time.Millisecond)
 	}
-	j.byToken = odds(15)
-	j.late = odds(15)
+	j.byToken = odds(12)
+	j.late = odds(5)
 	j.history = odds(30) && len(w.place.direct) != 3
 	j.replicas = odds(20) && w.place.replicated
 	return j
