@@ -21,9 +21,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,7 +74,9 @@ func main() {
 		s.seed = uint64(time.Now().UnixNano())
 	}
 	redis.SetLogger(silent{})
-	sound, err := torture(s)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	sound, err := torture(ctx, s)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(2)
@@ -87,8 +91,9 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// torture returns whether all promises were kept.
-func torture(s settings) (sound bool, err error) {
+// torture returns whether all promises were kept. It is cut short when the
+// context ends, and judges what there is.
+func torture(ctx context.Context, s settings) (sound bool, err error) {
 	names := placeNames
 	if s.place != "all" {
 		names = strings.Split(s.place, ",")
@@ -117,8 +122,11 @@ func torture(s settings) (sound bool, err error) {
 	fmt.Printf("seed %d, %d workers, %v at each place\n", s.seed, s.workers, s.time)
 	var results []result
 	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
 		fmt.Fprintf(os.Stderr, "%s ...\n", name)
-		r, err := perform(s, name, filepath.Join(dir, name+".history"))
+		r, err := perform(ctx, s, name, filepath.Join(dir, name+".history"))
 		if err != nil {
 			return false, fmt.Errorf("%s (seed %d, history in %s): %w", name, s.seed, dir, err)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // perform starts a place, tortures it, and judges what happened there.
-func perform(s settings, name, file string) (r result, err error) {
+func perform(ctx context.Context, s settings, name, file string) (r result, err error) {
 	h, err := openHistory(file)
 	if err != nil {
 		return r, err
@@ -26,7 +26,7 @@ func perform(s settings, name, file string) (r result, err error) {
 		return r, err
 	}
 	scene := newScene(p, s.binary, strings.Fields(s.flags), h)
-	if err := scene.act(s); err != nil {
+	if err := scene.act(ctx, s); err != nil {
 		return r, err
 	}
 	text, err := os.Open(file)
@@ -44,15 +44,15 @@ func perform(s settings, name, file string) (r result, err error) {
 
 // act plays the whole: workers and faults together, then no more faults, until
 // each worker has had each lock once more.
-func (s *scene) act(given settings) error {
+func (s *scene) act(ctx context.Context, given settings) error {
 	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(given.seed, stream)) }
-	watching, endWatch := context.WithCancel(context.Background())
+	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { s.watch(watching) })
 	defer watch.Wait()
 	defer endWatch()
 
-	ctx, cancel := context.WithTimeout(context.Background(), given.time)
+	ctx, cancel := context.WithTimeout(ctx, given.time)
 	defer cancel()
 	var errs troubles
 	var nemesis, workers sync.WaitGroup
