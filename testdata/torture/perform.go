@@ -25,7 +25,7 @@ func perform(ctx context.Context, s settings, name, file string) (r result, err 
 	if err := attempt(func() { p = places[name](b) }); err != nil {
 		return r, err
 	}
-	scene := newScene(p, s.binary, strings.Fields(s.flags), h)
+	scene := newScene(name, p, s.binary, strings.Fields(s.flags), h)
 	if err := scene.act(ctx, s); err != nil {
 		return r, err
 	}

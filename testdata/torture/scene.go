@@ -17,6 +17,7 @@ import (
 
 // scene is one place with all that happens there.
 type scene struct {
+	name    string
 	place   *place
 	binary  string
 	extra   []string // flags for each run
@@ -38,9 +39,9 @@ type presence struct {
 	struck  string // what the nemesis did to it, if it did
 }
 
-func newScene(p *place, binary string, extra []string, h *history) *scene {
+func newScene(name string, p *place, binary string, extra []string, h *history) *scene {
 	return &scene{
-		place: p, binary: binary, extra: extra, history: h,
+		name: name, place: p, binary: binary, extra: extra, history: h,
 		present: map[string]*presence{}, past: map[string]lock.Instant{}, faults: map[string]int{},
 	}
 }

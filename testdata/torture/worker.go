@@ -166,8 +166,11 @@ func (w *worker) guarded(j job) (code int, err error) {
 
 func (w *worker) newRun() string {
 	w.runs++
-	return fmt.Sprintf("w%d-%d", w.number, w.runs)
+	return w.runID(w.runs)
 }
+
+// runID is unlike those of other places, and of other tortures.
+func (w *worker) runID(n int) string { return fmt.Sprintf("%s-%d-w%d-%d", w.name, os.Getpid(), w.number, n) }
 
 func (w *worker) command(id string, j job, args []string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command(w.binary, args...)
@@ -239,7 +242,7 @@ func (w *worker) heldByToken(j job) (code int, err error) {
 	if err := json.Unmarshal(told.Bytes(), &lease); err != nil {
 		return 0, fmt.Errorf("acquire said %q: %w", told.String(), err)
 	}
-	id := fmt.Sprintf("w%d-%d", w.number, asked)
+	id := w.runID(asked)
 	end := lock.Now().Add(time.Until(lease.ExpiresAt))
 	busy := j.busy
 	if j.late {
