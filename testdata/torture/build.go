@@ -18,6 +18,8 @@ import (
 var mutants = map[string]struct{ file, from, to string }{
 	"release-anybodys": {"lockexec/lock/scripts/prelude.lua", "if value == token then", "if value then"},
 	"take-anybodys":    {"lockexec/lock/scripts/line.lua", "if kind == 'free' then\n    return true", "if true then\n    return true"},
+	"late-kill":        {"lockexec/lock/lease.go", "return l.sent.Add(l.ttl - drift)", "return l.sent.Add(2*l.ttl - drift)"},
+	"forgotten-tree":   {"lockexec/guard/wrapper_unix.go", "err := w.end(ctx)\n", "err := w.release(ctx)\n"},
 	"fence-from-one":   {"lockexec/lock/scripts/line.lua", "math.max(last + 1, now_us)", "last + 1"},
 	"no-ttl":           {"lockexec/lock/scripts/line.lua", "redis.call('SET', fence_counter, fence, 'PX', fence_ttl(lease))", "redis.call('SET', fence_counter, fence)"},
 }

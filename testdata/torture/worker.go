@@ -78,6 +78,9 @@ func (w *worker) choose() job {
 	j.stubborn = odds(50)
 	if odds(2) {
 		j.daemon = between(w.rng, 0, 500*time.Millisecond)
+		if odds(30) {
+			j.daemon = longestWork
+		}
 	}
 	if odds(2) {
 		j.minHold = between(w.rng, 50*time.Millisecond, 300*time.Millisecond)
@@ -170,7 +173,9 @@ func (w *worker) newRun() string {
 }
 
 // runID is unlike those of other places, and of other tortures.
-func (w *worker) runID(n int) string { return fmt.Sprintf("%s-%d-w%d-%d", w.name, os.Getpid(), w.number, n) }
+func (w *worker) runID(n int) string {
+	return fmt.Sprintf("%s-%d-w%d-%d", w.name, os.Getpid(), w.number, n)
+}
 
 func (w *worker) command(id string, j job, args []string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command(w.binary, args...)
