@@ -23,7 +23,7 @@ func freeze(which func(*rand.Rand) *redistest.Server) fault {
 	return fault{"freeze server", 2, false, func(ctx context.Context, rng *rand.Rand) {
 		s := which(rng)
 		if s.Stop() == nil {
-			pause(ctx, between(rng, 100*time.Millisecond, 2500*time.Millisecond))
+			pause(ctx, between(rng, 100*time.Millisecond, 4*time.Second))
 			_ = s.Cont()
 		}
 	}}
@@ -46,7 +46,7 @@ func networkFaults(which func(*rand.Rand) *faultproxy.Proxy) []fault {
 	return []fault{
 		{"cut", 3, false, func(_ context.Context, rng *rand.Rand) { which(rng).Cut() }},
 		{"refuse", 2, false, until(1500*time.Millisecond, func(_ *rand.Rand, p *faultproxy.Proxy) { p.Refuse() })},
-		{"black hole", 3, false, until(2500*time.Millisecond, func(_ *rand.Rand, p *faultproxy.Proxy) { p.BlackHole() })},
+		{"black hole", 3, false, until(4*time.Second, func(_ *rand.Rand, p *faultproxy.Proxy) { p.BlackHole() })},
 		{"delay requests", 2, false, until(2*time.Second, func(rng *rand.Rand, p *faultproxy.Proxy) {
 			p.DelayRequests(nil, between(rng, time.Millisecond, 200*time.Millisecond))
 		})},

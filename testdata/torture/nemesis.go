@@ -50,7 +50,7 @@ func (s *scene) strikeAll(ctx context.Context, rng *rand.Rand) {
 	waiting := 0
 	for ctx.Err() == nil {
 		pause(ctx, between(rng, 50*time.Millisecond, 600*time.Millisecond))
-		frozen := between(rng, 50*time.Millisecond, 4*time.Second)
+		frozen := between(rng, 50*time.Millisecond, 5*time.Second)
 		waiting++
 		s.strike(ctx, rng, frozen, func() { done <- struct{}{} })
 		for len(done) > 0 {

@@ -169,7 +169,7 @@ func embeddedServer(b *bench) *place {
 		{"freeze server", 1, false, func(ctx context.Context, rng *rand.Rand) {
 			if process := server(); process != nil {
 				_ = process.Signal(stopSignal)
-				pause(ctx, between(rng, 100*time.Millisecond, 2500*time.Millisecond))
+				pause(ctx, between(rng, 100*time.Millisecond, 4*time.Second))
 				_ = process.Signal(continueSignal)
 			}
 		}},
@@ -211,7 +211,7 @@ func quorum(b *bench) *place {
 			for _, proxy := range two {
 				proxy.BlackHole()
 			}
-			pause(ctx, between(rng, 200*time.Millisecond, 2500*time.Millisecond))
+			pause(ctx, between(rng, 200*time.Millisecond, 4*time.Second))
 			for _, proxy := range two {
 				proxy.Pass()
 			}

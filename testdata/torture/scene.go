@@ -36,6 +36,7 @@ type scene struct {
 // presence is a redlockrun that runs now.
 type presence struct {
 	process *os.Process
+	long    bool   // its work may be
 	struck  string // what the nemesis did to it, if it did
 }
 
@@ -54,11 +55,11 @@ func (s *scene) count(counter *int, format string, args ...any) {
 	s.details = append(s.details, fmt.Sprintf(format, args...))
 }
 
-func (s *scene) began(id string, process *os.Process) {
+func (s *scene) began(id string, p *presence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attempts++
-	s.present[id] = &presence{process: process}
+	s.present[id] = p
 }
 
 func (s *scene) ended(id string) {
@@ -100,13 +101,16 @@ func (s *scene) note(kind string, lossy bool, begin lock.Instant) {
 }
 
 // pick returns a run that the nemesis has not yet struck, and notes that it is
-// struck now.
+// struck now. Every other time it is one of long work, if there is any.
 func (s *scene) pick(kind string, choose func(n int) int) (id string, process *os.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(s.present)), func(id string) bool { return s.present[id].struck != "" })
 	if len(ids) == 0 {
 		return "", nil
+	}
+	if long := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.present[id].long }); len(long) > 0 && choose(2) == 0 {
+		ids = long
 	}
 	id = ids[choose(len(ids))]
 	s.present[id].struck = kind

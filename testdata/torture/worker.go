@@ -46,6 +46,7 @@ type job struct {
 	work
 	capacityFlags []string
 	wait          time.Duration // 0: none
+	long          bool          // work that may be longer than a lease
 	minHold       time.Duration
 	byToken       bool // acquire, renew, release
 	late          bool // it works on until its lease is over, and releases then
@@ -72,20 +73,20 @@ func (w *worker) choose() job {
 		j.wait = waitFor
 	}
 	j.busy = between(w.rng, 0, 15*time.Millisecond)
-	if odds(1) { // longer than a lease
-		j.busy = j.ttl + between(w.rng, 0, j.ttl/2)
+	if j.long = odds(3); j.long {
+		j.busy = between(w.rng, j.ttl/2, 5*j.ttl/2)
 	}
 	j.stubborn = odds(50)
 	if odds(2) {
 		j.daemon = between(w.rng, 0, 500*time.Millisecond)
-		if odds(30) {
-			j.daemon = longestWork
-		}
+	}
+	if j.long && odds(30) {
+		j.daemon = longestWork
 	}
 	if odds(2) {
 		j.minHold = between(w.rng, 50*time.Millisecond, 300*time.Millisecond)
 	}
-	j.byToken = odds(12)
+	j.byToken = !j.long && odds(12)
 	j.late = odds(5)
 	j.history = odds(30) && len(w.place.direct) != 3
 	j.replicas = odds(20) && w.place.replicated
@@ -160,7 +161,7 @@ func (w *worker) guarded(j job) (code int, err error) {
 	args = append(args, "--", exe, childRole)
 	id := w.newRun()
 	cmd, stderr := w.command(id, j, args)
-	code, err = w.run(id, cmd)
+	code, err = w.run(id, j.long, cmd)
 	if err == nil {
 		w.judgeEnd(id, code, stderr.String())
 	}
@@ -190,14 +191,14 @@ func (w *worker) command(id string, j job, args []string) (*exec.Cmd, *bytes.Buf
 
 // run starts redlockrun and waits for its end: an exit code, or 128 and the
 // number of the signal that killed it.
-func (w *worker) run(id string, cmd *exec.Cmd) (code int, err error) {
+func (w *worker) run(id string, long bool, cmd *exec.Cmd) (code int, err error) {
 	if _, err := w.history.add("launch", id); err != nil {
 		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	w.began(id, cmd.Process)
+	w.began(id, &presence{process: cmd.Process, long: long})
 	timer := time.AfterFunc(bound, func() {
 		w.count(&w.starved, "starved: %s took longer than %v", id, bound)
 		_ = cmd.Process.Kill()
@@ -227,7 +228,7 @@ func (w *worker) heldByToken(j job) (code int, err error) {
 		if stdout != nil {
 			cmd.Stdout = stdout
 		}
-		code, err := w.run(id, cmd)
+		code, err := w.run(id, false, cmd)
 		if err == nil {
 			w.judgeEnd(id, code, stderr.String())
 		}
