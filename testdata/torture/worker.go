@@ -80,7 +80,7 @@ func (w *worker) choose() job {
 	if odds(2) {
 		j.daemon = between(w.rng, 0, 500*time.Millisecond)
 	}
-	if j.long && odds(30) {
+	if j.long && odds(50) {
 		j.daemon = longestWork
 	}
 	if odds(2) {
