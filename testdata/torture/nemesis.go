@@ -36,10 +36,14 @@ var strikes = []struct {
 	resume bool
 }{
 	{"kill W", wrapperOf, unix.SIGKILL, false},
+	{"kill W at work", atWork(wrapperOf), unix.SIGKILL, false},
 	{"kill S", supervisorOf, unix.SIGKILL, false},
+	{"kill S at work", atWork(supervisorOf), unix.SIGKILL, false},
 	{"kill C", commandOf, unix.SIGKILL, false},
 	{"freeze W", wrapperOf, unix.SIGSTOP, true},
+	{"freeze W at work", atWork(wrapperOf), unix.SIGSTOP, true},
 	{"freeze S", supervisorOf, unix.SIGSTOP, true},
+	{"freeze S at work", atWork(supervisorOf), unix.SIGSTOP, true},
 	{"freeze C", commandOf, unix.SIGSTOP, true},
 	{"end W", wrapperOf, unix.SIGTERM, false},
 }
@@ -146,6 +150,16 @@ func wrapperOf(wrapper int) int    { return wrapper }
 func supervisorOf(wrapper int) int { return firstChild(wrapper) }
 func commandOf(wrapper int) int    { return firstChild(firstChild(wrapper)) }
 
+// atWork finds a process while the command runs.
+func atWork(whom func(wrapper int) int) func(wrapper int) int {
+	return func(wrapper int) int {
+		if commandOf(wrapper) == 0 {
+			return 0
+		}
+		return whom(wrapper)
+	}
+}
+
 // firstChild returns the first child of a process, or 0.
 func firstChild(pid int) int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -176,7 +190,7 @@ func (s *scene) lookForOrphans(reported map[string]bool) {
 		if bytes.Contains(args, []byte("__supervise")) {
 			grace = supervisorGrace
 		}
-		if age := lock.Now().Add(0).Until(end); age > grace && len(args) > 0 {
+		if age := lock.Now().Until(end); age > grace && len(args) > 0 {
 			reported[id] = true
 			s.count(&s.orphans, "orphan: process %d of %s (%q) lives %v after its run", pid, id, args, age)
 		}

@@ -75,7 +75,7 @@ func (s *scene) judgeEnd(id string, code int, stderr string) {
 	delete(s.present, id)
 	s.mu.Unlock()
 	explained := []int{0, childCode, 69, 75, 79, 128 + 2} // the last when a person ends all of this
-	switch struck {
+	switch strings.TrimSuffix(struck, " at work") {
 	case "kill W", "kill C":
 		explained = append(explained, 128+9)
 	case "kill S", "freeze S":
