@@ -173,7 +173,8 @@ func firstChild(pid int) int {
 	return 0
 }
 
-// lookForOrphans counts processes of runs that have ended a while ago.
+// lookForOrphans counts processes of runs that have ended a while ago, and ends
+// them.
 func (s *scene) lookForOrphans(reported map[string]bool) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range all {
@@ -193,6 +194,9 @@ func (s *scene) lookForOrphans(reported map[string]bool) {
 		if age := lock.Now().Until(end); age > grace && len(args) > 0 {
 			reported[id] = true
 			s.count(&s.orphans, "orphan: process %d of %s (%q) lives %v after its run", pid, id, args, age)
+			if process := find(pid, id); process != nil {
+				_ = process.Kill()
+			}
 		}
 	}
 }
