@@ -70,7 +70,7 @@ func child() (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if _, err := h.add("enter", id, os.Getpid(), os.Getenv("REDLOCKRUN_LOCK_KEY"), w.capacity, fence); err != nil {
+	if err := h.add("enter", id, os.Getpid(), os.Getenv("REDLOCKRUN_LOCK_KEY"), w.capacity, fence); err != nil {
 		return 1, err
 	}
 	if w.daemon > 0 {
@@ -81,13 +81,12 @@ func child() (code int, err error) {
 	if err := stamps(h, id, w.busy); err != nil {
 		return 1, err
 	}
-	_, err = h.add("leave", id)
-	return childCode, err
+	return childCode, h.add("leave", id)
 }
 
 func stamps(h *history, id string, long time.Duration) error {
 	for end := lock.Now().Add(min(long, longestWork)); lock.Now() < end; time.Sleep(stampPause) {
-		if _, err := h.add("stamp", id); err != nil {
+		if err := h.add("stamp", id); err != nil {
 			return err
 		}
 	}

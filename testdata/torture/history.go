@@ -39,11 +39,8 @@ func openHistory(path string) (*history, error) {
 
 func (h *history) close() error { return h.file.Close() }
 
-// add writes a line about this instant, which it returns.
-func (h *history) add(kind string, fields ...any) (lock.Instant, error) {
-	now := lock.Now()
-	return now, h.addAt(now, kind, fields...)
-}
+// add writes a line about this instant.
+func (h *history) add(kind string, fields ...any) error { return h.addAt(lock.Now(), kind, fields...) }
 
 func (h *history) addAt(at lock.Instant, kind string, fields ...any) error {
 	_, err := h.file.WriteString(kind + " " + fmt.Sprintln(append([]any{int64(at)}, fields...)...))

@@ -97,7 +97,7 @@ func (s *scene) note(kind string, lossy bool, begin lock.Instant) {
 	if lossy {
 		word = "lossy"
 	}
-	_, _ = s.history.add(word, strings.ReplaceAll(kind, " ", "-"), int64(begin))
+	_ = s.history.add(word, strings.ReplaceAll(kind, " ", "-"), int64(begin))
 }
 
 // pick returns a run that the nemesis has not yet struck, and notes that it is

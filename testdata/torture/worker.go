@@ -181,7 +181,7 @@ func (w *worker) runID(n int) string {
 func (w *worker) command(id string, j job, args []string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command(w.binary, args...)
 	cmd.Env = append(append(os.Environ(), w.place.environ...),
-		runVariable+"="+id, historyVariable+"="+w.history.file.Name(), jobVariable+"="+j.work.String())
+		runVariable+"="+id, historyVariable+"="+w.history.file.Name(), jobVariable+"="+j.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second // of what a killed one left behind with its standard error
 	stderr := &bytes.Buffer{}
@@ -192,7 +192,7 @@ func (w *worker) command(id string, j job, args []string) (*exec.Cmd, *bytes.Buf
 // run starts redlockrun and waits for its end: an exit code, or 128 and the
 // number of the signal that killed it.
 func (w *worker) run(id string, long bool, cmd *exec.Cmd) (code int, err error) {
-	if _, err := w.history.add("launch", id); err != nil {
+	if err := w.history.add("launch", id); err != nil {
 		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -213,7 +213,7 @@ func (w *worker) run(id string, long bool, cmd *exec.Cmd) (code int, err error) 
 	if status.Signaled() {
 		code = 128 + int(status.Signal())
 	}
-	_, err = w.history.add("end", id, code)
+	err = w.history.add("end", id, code)
 	w.ended(id)
 	return code, err
 }
