@@ -52,11 +52,12 @@ type key struct {
 // longestTTL bounds the leases of all keys.
 const longestTTL = 3 * time.Second
 
-// keysOf returns the keys for a place where locks can be shared, or not.
+// keysOf returns the keys for a place where locks can be shared, or not. The
+// first is the one for long work.
 func keysOf(shareable bool) []key {
 	keys := []key{
-		{name: "short", ttl: 1500 * time.Millisecond, alone: true},
-		{name: "long", ttl: 3 * time.Second, alone: true},
+		{name: "slow", ttl: 1500 * time.Millisecond, alone: true},
+		{name: "quick", ttl: 3 * time.Second, alone: true},
 	}
 	if shareable {
 		keys = append(keys,

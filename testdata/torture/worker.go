@@ -56,7 +56,14 @@ type job struct {
 
 // choose makes up a job.
 func (w *worker) choose() job {
-	j := job{key: w.place.keys[w.rng.IntN(len(w.place.keys))]}
+	// A few workers are on one key alone, with work that is long enough to meet
+	// with faults; the others make many.
+	j := job{key: w.place.keys[0]}
+	longOdds := 40
+	if w.number%3 != 0 {
+		j.key = w.place.keys[1+w.rng.IntN(len(w.place.keys)-1)]
+		longOdds = 1
+	}
 	switch {
 	case j.alone:
 		j.capacity = 1
@@ -73,7 +80,7 @@ func (w *worker) choose() job {
 		j.wait = waitFor
 	}
 	j.busy = between(w.rng, 0, 15*time.Millisecond)
-	if j.long = odds(3); j.long {
+	if j.long = odds(longOdds); j.long {
 		j.busy = between(w.rng, j.ttl/2, 5*j.ttl/2)
 	}
 	j.stubborn = odds(50)
