@@ -24,6 +24,7 @@ import (
 //	end    T RUN HOW                                redlockrun ended
 //	lossy  T KIND BEGIN                             a fault, since BEGIN, that may lose locks
 //	fault  T KIND BEGIN                             any other
+//	wrong  T TEXT                                   what was seen to be wrong meanwhile
 //
 // Who writes takes the time first and writes then: work that is told of went on
 // at that instant at least.
@@ -98,6 +99,9 @@ func readLine(line string, runs map[string]*run, lossy *[]window) error {
 			*lossy = append(*lossy, window{name, begin, at})
 		}
 		return err
+	}
+	if kind == "wrong" {
+		return nil
 	}
 	r := runs[name]
 	if r == nil {

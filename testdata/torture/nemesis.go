@@ -193,12 +193,24 @@ func (s *scene) lookForOrphans(reported map[string]bool) {
 		}
 		if age := lock.Now().Until(end); age > grace && len(args) > 0 {
 			reported[id] = true
-			s.count(&s.orphans, "orphan: process %d of %s (%q) lives %v after its run", pid, id, args, age)
+			s.count(&s.orphans, "orphan: process %d of %s (%q) lives %v after its run; %s", pid, id, args, age, condition(pid))
 			if process := find(pid, id); process != nil {
 				_ = process.Kill()
 			}
 		}
 	}
+}
+
+// condition says what the system tells of a process: its state and its parent.
+func condition(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "State:") || strings.HasPrefix(line, "PPid:") || strings.HasPrefix(line, "SigPnd:") {
+			found = append(found, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return strings.Join(found, ", ")
 }
 
 // play plays the faults of the place, one after the other, until the context

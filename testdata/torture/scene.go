@@ -52,7 +52,9 @@ func (s *scene) count(counter *int, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*counter++
-	s.details = append(s.details, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	s.details = append(s.details, text)
+	_ = s.history.add("wrong", strings.ReplaceAll(text, "\n", " "))
 }
 
 func (s *scene) began(id string, p *presence) {
