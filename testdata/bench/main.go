@@ -1,12 +1,25 @@
-// Bench times whole processes, from start to exit, side by side:
+// Bench compares redlockrun with what one would use instead, side by side on
+// this machine:
 //
-//	go run ./testdata/bench [-n ROUNDS] [-handoff]
+//	go run ./testdata/bench [-n ROUNDS] [-only LIST] [-waiters LIST] [-doc FILE] [-json FILE] [-svg FILE]
 //
-// Each round runs every candidate once, in a changing order, so that what else
-// the machine does falls on all of them alike. The table has medians, and the
-// median of the ratios to the minimal wrapper within each round. Below it is
-// the memory of a run. It needs Linux and redis-server, and takes flock and
-// timeout along where they are installed.
+// It times whole runs from start to exit, their way to the server, hand-offs
+// from one command to the next, waiters that have nothing to do, and how long a
+// lock is nobody's after kill -9. What is compared takes turns, so that what
+// else the machine does falls on all alike; the figures are medians, and
+// medians of the ratios within a round.
+//
+// It needs Linux and redis-server. Programs that are not installed are left
+// out, and named: flock and timeout, s6-setlock (Debian's s6), redis-cli
+// (redis-tools), etcd and etcdctl (etcd-server, etcd-client).
+//
+// With -doc the tables go into the page, the figures and a chart into files
+// beside it: this remakes the page of the documentation.
+//
+//	go run ./testdata/bench -doc docs/performance.md
+//
+// With -from FILE nothing is measured: the figures are those of a former run;
+// with -only as well, these alone are measured again.
 package main
 
 import (
@@ -14,125 +27,145 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
-type candidate struct {
-	name string
-	args []string
-	wall []time.Duration
-	cpu  []time.Duration
+// options are the flags.
+type options struct {
+	rounds    int
+	only      string
+	waiters   string
+	from      string
+	doc       string
+	json, svg string
 }
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == "job" { // what the hand-offs run
-		if err := job(os.Args[2], os.Args[3]); err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
-	rounds := flag.Int("n", 200, "rounds")
-	waiting := flag.Bool("handoff", false, "time hand-offs as well, against flock and etcdctl where they are installed")
+	log.SetFlags(0)
+	var opts options
+	flag.IntVar(&opts.rounds, "n", 200, "rounds of what takes milliseconds")
+	flag.StringVar(&opts.only, "only", "", "measure these alone: runs, trips, startup, handoffs, idle, takeover")
+	flag.StringVar(&opts.waiters, "waiters", "1,10,100,1000", "numbers of waiters in hand-offs; 1000 need 3 GB of memory and minutes")
+	flag.StringVar(&opts.from, "from", "", "take the figures from this `FILE` of a former run")
+	flag.StringVar(&opts.doc, "doc", "", "rewrite the tables in this page (`FILE`.md), and FILE.json and FILE.svg beside it")
+	flag.StringVar(&opts.json, "json", "", "write the figures to this `FILE`")
+	flag.StringVar(&opts.svg, "svg", "", "draw a chart in this `FILE`")
 	flag.Parse()
-	if err := bench(*rounds, *waiting); err != nil {
+	if err := bench(opts); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func bench(rounds int, waiting bool) error {
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	server, err := redistest.Launch()
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	for name, source := range map[string]string{"redlockrun": ".", "minimal": "./testdata/bench/minimal"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), source)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		if err := rewrite(filepath.Join(dir, name)); err != nil {
+func bench(opts options) (err error) {
+	r := &results{Machine: thisMachine(opts.rounds)}
+	if opts.from != "" {
+		if r, err = readResults(opts.from); err != nil {
 			return err
 		}
 	}
-	candidates := []*candidate{
-		{name: "minimal Go wrapper", args: []string{filepath.Join(dir, "minimal"), server.URL(), "bench", "true"}},
-		{name: "redlockrun", args: []string{filepath.Join(dir, "redlockrun"), "-r", server.URL(), "-k", "bench", "--", "true"}},
-		{name: "true", args: []string{"true"}},
-		{name: "timeout", args: []string{"timeout", "60", "true"}},
-		{name: "flock", args: []string{"flock", filepath.Join(dir, "lock"), "true"}},
+	if opts.from == "" || opts.only != "" {
+		err = r.measure(opts)
 	}
-	candidates = slices.DeleteFunc(candidates, func(c *candidate) bool {
-		_, err := exec.LookPath(c.args[0])
-		return errors.Is(err, exec.ErrNotFound)
-	})
-	for range rounds {
-		for _, i := range rand.Perm(len(candidates)) {
-			if err := candidates[i].time(); err != nil {
-				return err
-			}
-		}
-	}
-	fmt.Printf("%-20s %10s %10s %8s %8s\n", "", "wall", "cpu", "wall/min", "cpu/min")
-	for _, c := range candidates {
-		fmt.Printf("%-20s %8.2fms %8.2fms %8.2f %8.2f\n", c.name, millis(median(c.wall)), millis(median(c.cpu)),
-			median(ratios(c.wall, candidates[0].wall)), median(ratios(c.cpu, candidates[0].cpu)))
-	}
-	if err := reportMemory(filepath.Join(dir, "redlockrun"), server.URL()); err != nil || !waiting {
-		return err
-	}
-	return handOffs(dir, server)
-}
-
-// rewrite writes a program as an installer does, from one end to the other. The
-// linker writes all over the file, which the system then keeps in small pieces:
-// so it starts up to a seventh slower, and more so the larger it is.
-func rewrite(program string) error {
-	text, err := os.ReadFile(program)
+	r.print(os.Stdout)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(program); err != nil {
-		return err
+	if opts.doc != "" {
+		if err := r.updatePage(opts.doc); err != nil {
+			return err
+		}
+		beside := strings.TrimSuffix(opts.doc, ".md")
+		opts.json, opts.svg = beside+".json", beside+".svg"
 	}
-	return os.WriteFile(program, text, 0o755)
-}
-
-func (c *candidate) time() error {
-	cmd := exec.Command(c.args[0], c.args[1:]...)
-	cmd.Stderr = os.Stderr
-	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+	if opts.json != "" {
+		if err := r.write(opts.json); err != nil {
+			return err
+		}
 	}
-	c.wall = append(c.wall, time.Since(start))
-	c.cpu = append(c.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	if opts.svg != "" {
+		return os.WriteFile(opts.svg, []byte(r.chart()), 0o644)
+	}
 	return nil
 }
 
-func ratios(a, b []time.Duration) []float64 {
-	list := make([]float64, len(a))
-	for i := range a {
-		list[i] = float64(a[i]) / float64(max(b[i], 1))
+// step is one of the measurements.
+type step struct {
+	name string
+	run  func() error
+}
+
+// measure takes all figures, or those that are asked for.
+func (r *results) measure(opts options) error {
+	numbers, err := list(opts.waiters)
+	if err != nil {
+		return err
 	}
-	return list
+	if opts.from != "" {
+		r.Machine.Again = fmt.Sprintf("%s, with a load of %s before", opts.only, load())
+	}
+	f, missing, err := newField()
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	r.Missing = missing
+	if _, err := exec.LookPath("etcd"); err == nil {
+		stop, err := f.startEtcd()
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	var failed error
+	for _, s := range r.steps(f, opts.rounds, numbers) {
+		if opts.only != "" && !slices.Contains(strings.Split(opts.only, ","), s.name) {
+			continue
+		}
+		start := time.Now()
+		if err := s.run(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+		log.Printf("%s: %.0f s", s.name, time.Since(start).Seconds())
+	}
+	if opts.from == "" {
+		r.Machine.Load = load()
+	}
+	return failed
 }
 
-func median[T time.Duration | float64](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+// steps are all measurements.
+func (r *results) steps(f *field, rounds int, numbers []int) []step {
+	some := min(rounds, 40)
+	return []step{
+		{"runs", func() (err error) { r.Runs, err = f.uncontended(rounds); return err }},
+		{"trips", func() (err error) { r.Trips, err = f.trips(some); return err }},
+		{"startup", func() (err error) {
+			r.Inits = f.inits(some)
+			r.StartUp, err = f.startUp(rounds)
+			return err
+		}},
+		{"handoffs", func() (err error) { r.HandOffs, err = f.handOffs(numbers); return err }},
+		{"idle", func() (err error) {
+			r.Idle, err = f.idle(50, time.Duration(min(20, rounds))*time.Second)
+			return err
+		}},
+		{"takeover", func() (err error) { r.TakeOver, err = f.takeOvers(min(rounds, 5)); return err }},
+	}
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func list(text string) ([]int, error) {
+	var numbers []int
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-waiters: %q is no number of waiters", word)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
