@@ -40,8 +40,8 @@ func appendPlain(line []byte, v reflect.Value) []byte {
 		}
 		return line
 	case reflect.Struct:
-		for i := range v.NumField() {
-			line = appendPlain(line, v.Field(i))
+		for _, field := range v.Fields() {
+			line = appendPlain(line, field)
 		}
 		return line
 	default:
@@ -64,18 +64,16 @@ func parsePlain(text string, v reflect.Value) error {
 
 // parseWords takes the words of v from the text, and returns those after them.
 func parseWords(text string, v reflect.Value) (rest string, err error) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if text, err = parseWords(text, v.Field(i)); err != nil {
-				return "", fmt.Errorf("%s: %w", v.Type().Field(i).Name, err)
+	if v.Kind() == reflect.Struct {
+		for of, field := range v.Fields() {
+			if text, err = parseWords(text, field); err != nil {
+				return "", fmt.Errorf("%s: %w", of.Name, err)
 			}
 		}
 		return text, nil
-	case reflect.String, reflect.Slice:
-		if v.Kind() == reflect.String || v.Type().Elem().Kind() == reflect.Uint8 {
-			return parseText(text, v)
-		}
+	}
+	if v.Kind() == reflect.String || v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		return parseText(text, v)
 	}
 	if text == "" || text[0] != ' ' {
 		return "", errPlain

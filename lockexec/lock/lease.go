@@ -270,14 +270,14 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
-	state, err := l.ask(ctx, max(l.ttl/6, minReleaseTry), releasing,
+	state, err := l.ask(ctx, l.releaseTry(), releasing,
 		l.keys(), l.token, l.keep.Milliseconds(), l.success, l.successTTL.Milliseconds(), flag(l.unsettled),
 		l.end, l.historyRecord(), l.history).outcome(ctx)
 	if failure, _ := errors.AsType[*ServerError](err); failure != nil && failure.Fault == FaultTryAgain && l.keep == 0 && l.success == "" {
 		// The slot is on its way to another node, where scripts of many keys
 		// have to wait. The lock alone can be deleted: those who wait for it
 		// find it free within a second of their next question.
-		return l.ask(ctx, max(l.ttl/6, minReleaseTry), deletion, []string{l.name}, l.token).outcome(ctx)
+		return l.ask(ctx, l.releaseTry(), deletion, []string{l.name}, l.token).outcome(ctx)
 	}
 	return state, err
 }
@@ -285,6 +285,13 @@ func (l *Lease) releaseOnce(ctx context.Context) (ownership, error) {
 // minReleaseTry is the least that one try of a release waits for its reply:
 // with a short ttl, giving up early would cost more than it saves.
 const minReleaseTry = 250 * time.Millisecond
+
+// maxReleaseTry is the most of it: who releases has seconds, and a request that
+// got lost on a connection that stays open must be sent again within them.
+const maxReleaseTry = time.Second
+
+// releaseTry is how long one try waits for its reply.
+func (l *Lease) releaseTry() time.Duration { return min(max(l.ttl/6, minReleaseTry), maxReleaseTry) }
 
 // settle releases a token that may or may not have become the lock: after
 // every exchange that is still on its way has ended, as a late one could take

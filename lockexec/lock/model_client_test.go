@@ -166,7 +166,7 @@ func (p profile) patience(m message) int64 {
 	case opRenew:
 		return p.millis() / 6
 	default:
-		return max(p.millis()/6, minReleaseTry.Milliseconds())
+		return min(max(p.millis()/6, minReleaseTry.Milliseconds()), maxReleaseTry.Milliseconds())
 	}
 }
 

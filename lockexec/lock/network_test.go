@@ -86,6 +86,33 @@ func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
 	}
 }
 
+// A request that got lost while its connection stays open is sent again in time,
+// also with a long ttl.
+func TestAReleaseThatNobodyAnswersIsSentAgain(t *testing.T) {
+	proxy, admin := proxied(t)
+	locker := lock.New(newClient(t, &redis.Options{Addr: proxy.Addr()}))
+	req := request()
+	req.TTL = time.Hour
+	lease, err := locker.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Forget()
+	letGo := proxy.HoldRequests(scripts)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	released := make(chan error)
+	go func() { released <- lease.Release(ctx) }()
+	redistest.Eventually(t, func() bool { return len(proxy.Commands()) > 1 }, "another release is sent")
+	letGo()
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+	if got := get(t, admin, name); got != "" {
+		t.Errorf("the lock still holds %q", got)
+	}
+}
+
 // A try that never left this machine released nothing: what is gone then was
 // lost.
 func TestALossIsNotTakenForAReleaseThatNobodyHeard(t *testing.T) {
