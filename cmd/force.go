@@ -55,13 +55,12 @@ func (p *program) runForce(cmd *cobra.Command, opts *tokenOptions, key string) e
 		return usageErrorf("release --force asks before it takes a lock from its holder, but there is no terminal to ask on: "+
 			"look at the holder with \"redlockrun status %s\", then add --yes", shellLine([]string{key}))
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
+	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
+		return p.forceHere(ctx, opts, locker, name)
+	})
+}
+
+func (p *program) forceHere(ctx context.Context, opts *tokenOptions, locker *lock.Locker, name string) error {
 	seen, err := bounded(ctx, &opts.lockOptions, func(ctx context.Context) (lock.Snapshot, error) {
 		return locker.Inspect(ctx, name)
 	})

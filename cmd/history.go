@@ -63,20 +63,13 @@ func (p *program) runHistory(cmd *cobra.Command, opts *historyOptions, key strin
 	if err := wrong.orNil(); err != nil {
 		return err
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, opts.redis.connectTimeout, errNoAnswer)
-	defer cancel()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
-	holds, err := locker.History(ctx, name, opts.redis.connectTimeout)
-	if err != nil {
-		return &byTokenError{err}
-	}
-	return p.printHistory(name, holds, opts)
+	return atPlace(target, opts.redis.connectTimeout, func(ctx context.Context, locker *lock.Locker) error {
+		holds, err := locker.History(ctx, name, opts.redis.connectTimeout)
+		if err != nil {
+			return &byTokenError{err}
+		}
+		return p.printHistory(name, holds, opts)
+	})
 }
 
 func (p *program) printHistory(name string, holds []lock.Hold, opts *historyOptions) error {

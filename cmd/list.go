@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"io"
 	"strconv"
 	"strings"
@@ -65,13 +66,12 @@ func (p *program) runList(cmd *cobra.Command, opts *listOptions, pattern string)
 	if err := wrong.orNil(); err != nil {
 		return err
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
+	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
+		return p.listHere(ctx, opts, locker, pattern)
+	})
+}
+
+func (p *program) listHere(ctx context.Context, opts *listOptions, locker *lock.Locker, pattern string) error {
 	locks, err := locker.List(ctx, lock.Listing{Prefix: opts.prefix, Pattern: pattern, Timeout: opts.redis.connectTimeout})
 	if err != nil {
 		return &byTokenError{err}

@@ -65,23 +65,23 @@ func (p *program) runStatus(cmd *cobra.Command, opts *statusOptions, key string)
 	if err := wrong.orNil(); err != nil {
 		return err
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
-	look := looker{name: name, locker: locker, opts: opts}
-	if opts.watch {
-		return p.watch(ctx, look)
-	}
+	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
+		look := looker{name: name, locker: locker, opts: opts}
+		if opts.watch {
+			return p.watch(ctx, look)
+		}
+		return p.showOnce(ctx, look)
+	})
+}
+
+// showOnce prints how the lock stands.
+func (p *program) showOnce(ctx context.Context, look looker) error {
 	seen, err := look.now(ctx)
 	if err != nil {
 		return err
 	}
 	look.addMarkers(ctx, &seen)
-	if opts.asJSON {
+	if look.opts.asJSON {
 		err = printJSON(p.stdout, newLockStatus(seen))
 	} else {
 		_, err = io.WriteString(p.stdout, statusText(seen, p.width(), mostRows))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -79,13 +78,13 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 	if err := wrong.orNil(); err != nil {
 		return err
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
+	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
+		return p.acquireHere(ctx, opts, locker, name, asJSON)
+	})
+}
+
+// acquireHere takes a lock for whoever started this program, and prints its token.
+func (p *program) acquireHere(ctx context.Context, opts *lockOptions, locker *lock.Locker, name string, asJSON bool) error {
 	line := newWaitingLine(os.Stderr, opts.output.logger(), opts.progress, opts.output.format == jsonFormat || opts.output.quiet)
 	holder := lock.NewHolder(opts.label, "acquire")
 	holder.PID = os.Getppid() // who will have the token
@@ -219,23 +218,16 @@ func (p *program) byToken(
 	if err := wrong.orNil(); err != nil {
 		return err
 	}
-	ctx, stop := stoppable()
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, opts.redis.connectTimeout, errNoAnswer)
-	defer cancel()
-	locker, connections, err := open(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer connections.Close()
-	err = do(ctx, locker.Resume(name, opts.token, opts.ttl))
-	if lost := (*lock.LostError)(nil); errors.As(err, &lost) {
-		return &notOursError{lost}
-	}
-	if err != nil {
-		return &byTokenError{err}
-	}
-	return nil
+	return atPlace(target, opts.redis.connectTimeout, func(ctx context.Context, locker *lock.Locker) error {
+		err := do(ctx, locker.Resume(name, opts.token, opts.ttl))
+		if lost := (*lock.LostError)(nil); errors.As(err, &lost) {
+			return &notOursError{lost}
+		}
+		if err != nil {
+			return &byTokenError{err}
+		}
+		return nil
+	})
 }
 
 var errNoAnswer = fmt.Errorf("%w: no answer within --connect-timeout", lockexec.ErrUnavailable)
@@ -275,10 +267,27 @@ func stoppable() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// open opens the place, where something listens.
-func open(ctx context.Context, target connect.Target) (*lock.Locker, io.Closer, error) {
-	if err := target.Start(ctx); err != nil {
-		return nil, nil, err
+// noLimit is for what has an end of its own.
+const noLimit time.Duration = 0
+
+// atPlace opens the place of locks, where something listens then, and does what
+// is to be done there: until a signal asks to stop or, unless that is noLimit,
+// for so long in all.
+func atPlace(target connect.Target, within time.Duration, do func(context.Context, *lock.Locker) error) error {
+	ctx, stop := stoppable()
+	defer stop()
+	if within != noLimit {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, within, errNoAnswer)
+		defer cancel()
 	}
-	return target.Open()
+	if err := target.Start(ctx); err != nil {
+		return err
+	}
+	locker, connections, err := target.Open()
+	if err != nil {
+		return err
+	}
+	defer connections.Close()
+	return do(ctx, locker)
 }
