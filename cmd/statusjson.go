@@ -119,18 +119,12 @@ func newHolderStatus(h *lock.Holder) *holderStatus {
 	if h == nil {
 		return nil
 	}
-	s := &holderStatus{Host: h.Host, PID: h.PID, Label: h.Label, Command: h.Command}
-	if h.SinceMillis > 0 && h.SinceMillis < maxMillis {
-		s.Since = timeOrNull(time.UnixMilli(h.SinceMillis))
-	}
+	s := &holderStatus{Host: h.Host, PID: h.PID, Label: h.Label, Command: h.Command, Since: timeOrNull(h.Since())}
 	if h.Fence > 0 {
 		s.Fence = &h.Fence
 	}
 	return s
 }
-
-// maxMillis is the year 10000, which JSON's times don't have.
-const maxMillis = 253_402_300_800_000
 
 // modeStatus is the mode in a word, and of slots their number.
 func modeStatus(capacity lock.Capacity, known bool) (mode *string, slots *int) {

@@ -107,10 +107,7 @@ func who(h *lock.Holder, state lock.State) string {
 
 func holderTable(s lock.Snapshot, most int) string {
 	rows := [][]string{{"HOLDER", "SINCE", "HELD", "LEASE", "COMMAND"}}
-	for i, h := range s.Holders {
-		if i == most {
-			break
-		}
+	for _, h := range first(s.Holders, most) {
 		since, held, command := "-", "-", ""
 		if h.Holder != nil {
 			since, held, command = sinceText(h.Holder), rounded(h.HeldFor), h.Holder.Command
@@ -121,10 +118,11 @@ func holderTable(s lock.Snapshot, most int) string {
 }
 
 func sinceText(h *lock.Holder) string {
-	if h.SinceMillis <= 0 || h.SinceMillis >= maxMillis {
+	since := h.Since()
+	if since.IsZero() {
 		return "-"
 	}
-	return time.UnixMilli(h.SinceMillis).Local().Format(time.Stamp)
+	return since.Local().Format(time.Stamp)
 }
 
 func leaseText(left time.Duration) string {
@@ -136,10 +134,7 @@ func leaseText(left time.Duration) string {
 
 func waiterTable(s lock.Snapshot, most int) string {
 	rows := [][]string{{"#", "WAITING", "HEARD OF", "WANTS", "COMMAND"}}
-	for i, w := range s.Waiters {
-		if i == most {
-			break
-		}
+	for i, w := range first(s.Waiters, most) {
 		name, wants, command := "(unknown)", "?", ""
 		if w.Holder != nil {
 			name, command = cut(holderText(*w.Holder), whoWidth), w.Holder.Command
@@ -154,14 +149,13 @@ func waiterTable(s lock.Snapshot, most int) string {
 
 func markerTable(markers []lock.Marker, most int) string {
 	rows := [][]string{{"DONE WITH --once", "FORGOTTEN IN"}}
-	for i, m := range markers {
-		if i == most {
-			break
-		}
+	for _, m := range first(markers, most) {
 		rows = append(rows, []string{cut(printable(m.ID), 60), rounded(m.Remaining)})
 	}
 	return alignedRows(rows) + andMore(len(markers), len(rows)-1)
 }
+
+func first[T any](list []T, most int) []T { return list[:min(most, len(list))] }
 
 func andMore(all, shown int) string {
 	if all <= shown {

@@ -138,7 +138,7 @@ func parseHistory(reply any) ([]Hold, error) {
 	for _, record := range records {
 		text, _ := record.(string)
 		if holder := decodeHolder(text); holder != nil {
-			holds = append(holds, Hold{Holder: *holder, End: End{How: Held}, Since: instant(holder.SinceMillis)})
+			holds = append(holds, Hold{Holder: *holder, End: End{How: Held}, Since: holder.Since()})
 		}
 	}
 	for _, entry := range entries {
@@ -167,7 +167,7 @@ func parseHold(entry any) (Hold, bool) {
 	if err != nil || holder == nil {
 		return Hold{}, false
 	}
-	hold := Hold{Holder: *holder, End: End{How: Unknown}, Since: instant(holder.SinceMillis)}
+	hold := Hold{Holder: *holder, End: End{How: Unknown}, Since: holder.Since()}
 	if fields["end"] == "" {
 		hold.Found = instant(written)
 		return hold, true

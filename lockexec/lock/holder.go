@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -25,6 +26,10 @@ type Holder struct {
 	SinceMillis int64 `json:"since,omitempty"` // by the server's clock, since 1970
 	Fence       int64 `json:"fence,omitempty"`
 }
+
+// Since is when the lock was taken, by the server's clock: the zero time if that
+// is not told, or can't be.
+func (h *Holder) Since() time.Time { return instant(h.SinceMillis) }
 
 // maxHolderText is the most of any one text that a record carries, in bytes.
 const maxHolderText = 256
