@@ -24,7 +24,7 @@ func processes() []Mutant {
 		{
 			Name:   "wrapper-kills-then-releases",
 			Guards: "the wrapper releases the lock when the command is dead",
-			File:   "lockexec/guard/wrapper_unix.go",
+			File:   "lockexec/guard/ends_unix.go",
 			Old:    "	w.supervisor.Kill()\n	if w.command != 0 && !w.gone && w.mode != shared {\n		proc.KillOrphanedGroup(w.command)\n	}\n	err := w.release(ctx)\n",
 			New:    "	err := w.release(ctx)\n	w.supervisor.Kill()\n	if w.command != 0 && !w.gone && w.mode != shared {\n		proc.KillOrphanedGroup(w.command)\n	}\n",
 			Test:   cmdPkg + "^TestTheSupervisorDies$/^killed$",
@@ -32,7 +32,7 @@ func processes() []Mutant {
 		{
 			Name:   "wrapper-releases",
 			Guards: "the wrapper releases the lock of a supervisor that died",
-			File:   "lockexec/guard/wrapper_unix.go",
+			File:   "lockexec/guard/ends_unix.go",
 			Old:    "	err := w.release(ctx)\n	w.takeTerminalBack(true)\n	return err",
 			New:    "	w.takeTerminalBack(true)\n	return nil",
 			Test:   cmdPkg + "^TestTheSupervisorDies$/^killed$",
