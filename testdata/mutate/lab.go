@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -111,20 +110,8 @@ func (l *lab) testMutant(ctx context.Context, m mutants.Mutant) (complaint strin
 // build makes the test program of a package in which some files have another
 // text, or are new.
 func (l *lab) build(ctx context.Context, pkg, program string, changes map[string]string) error {
-	replace := map[string]string{}
-	for name, text := range changes {
-		changed := filepath.Join(l.dir, "changed"+filepath.Ext(name))
-		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-			return err
-		}
-		replace[name] = changed
-	}
-	config, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := mutants.WriteOverlay(l.dir, changes)
 	if err != nil {
-		return err
-	}
-	overlay := filepath.Join(l.dir, "overlay.json")
-	if err := os.WriteFile(overlay, config, 0o600); err != nil {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay, "-o", program, pkg)

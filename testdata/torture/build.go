@@ -3,28 +3,41 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/redlockrun/redlockrun/testdata/mutate/mutants"
 )
 
-// mutants are changes to the sources that break a promise. The judge must find
-// each out; docs/proof.md has what it found.
-var mutants = map[string]struct{ file, from, to string }{
-	"release-anybodys": {"lockexec/lock/scripts/prelude.lua", "if value == token then", "if value then"},
-	"take-anybodys":    {"lockexec/lock/scripts/line.lua", "if kind == 'free' then\n    return true", "if true then\n    return true"},
-	"late-kill":        {"lockexec/lock/lease.go", "return l.sent.Add(l.ttl - drift)", "return l.sent.Add(2*l.ttl - drift)"},
-	"forgotten-tree":   {"lockexec/guard/wrapper_unix.go", "err := w.end(ctx)\n", "err := w.release(ctx)\n"},
-	"fence-from-one":   {"lockexec/lock/scripts/line.lua", "math.max(last + 1, now_us)", "last + 1"},
-	"no-ttl":           {"lockexec/lock/scripts/line.lua", "redis.call('SET', fence_counter, fence, 'PX', fence_ttl(lease))", "redis.call('SET', fence_counter, fence)"},
+// broken are programs that break a promise: the judge must find each out, and
+// docs/proof.md has what it found. Those of the tests are beside testdata/mutate.
+func broken() []mutants.Mutant {
+	const scripts = "lockexec/lock/scripts/"
+	return []mutants.Mutant{
+		{Name: "release-anybodys", File: scripts + "prelude.lua", Old: "if value == token then", New: "if value then"},
+		{Name: "take-anybodys", File: scripts + "line.lua", Old: "if kind == 'free' then\n    return true", New: "if true then\n    return true"},
+		{Name: "late-kill", File: "lockexec/lock/lease.go", Old: "return l.sent.Add(l.ttl - drift)", New: "return l.sent.Add(2*l.ttl - drift)"},
+		{Name: "forgotten-tree", File: "lockexec/guard/ends_unix.go", Old: "err := w.end(ctx)\n", New: "err := w.release(ctx)\n"},
+		{Name: "fence-from-one", File: scripts + "line.lua", Old: "math.max(last + 1, now_us)", New: "last + 1"},
+		{
+			Name: "no-ttl", File: scripts + "line.lua",
+			Old: "redis.call('SET', fence_counter, fence, 'PX', fence_ttl(lease))", New: "redis.call('SET', fence_counter, fence)",
+		},
+	}
 }
 
-func mutantNames() []string { return slices.Sorted(maps.Keys(mutants)) }
+func mutantNames() []string {
+	var names []string
+	for _, m := range broken() {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // build makes the program, or a mutant of it.
 func build(binary, mutant string) error {
@@ -44,30 +57,20 @@ func build(binary, mutant string) error {
 	return nil
 }
 
-// mutate writes the changed file, and the overlay by which it is built in.
+// mutate returns the overlay by which a mutant is built.
 func mutate(dir, name string) (overlay string, err error) {
-	m, ok := mutants[name]
-	if !ok {
+	i := slices.IndexFunc(broken(), func(m mutants.Mutant) bool { return m.Name == name })
+	if i < 0 {
 		return "", fmt.Errorf("there is no mutant %q; there are %s", name, strings.Join(mutantNames(), ", "))
 	}
-	text, err := os.ReadFile(m.file)
+	m := broken()[i]
+	text, err := m.Apply(".")
 	if err != nil {
 		return "", err
 	}
-	if !strings.Contains(string(text), m.from) {
-		return "", fmt.Errorf("%s has no %q any more", m.file, m.from)
-	}
-	original, err := filepath.Abs(m.file)
+	original, err := filepath.Abs(m.File)
 	if err != nil {
 		return "", err
 	}
-	changed, overlay := filepath.Join(dir, "mutant"), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		return "", err
-	}
-	return overlay, os.WriteFile(changed, []byte(strings.ReplaceAll(string(text), m.from, m.to)), 0o600)
+	return mutants.WriteOverlay(dir, map[string]string{original: string(text)})
 }

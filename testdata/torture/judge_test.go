@@ -231,3 +231,12 @@ func TestWorkThatNeverBeganIsNoAcquisition(t *testing.T) {
 		t.Errorf("got %d, %v", len(runs), err)
 	}
 }
+
+// What is to be found out can still be broken.
+func TestEveryMutantApplies(t *testing.T) {
+	for _, m := range broken() {
+		if _, err := m.Apply("../.."); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -7,6 +7,7 @@
 package mutants
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,26 @@ func (m Mutant) Apply(root string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %s has the text %q %d times, not once", m.Name, m.File, m.Old, n)
 	}
 	return []byte(strings.Replace(string(text), m.Old, m.New, 1)), nil
+}
+
+// WriteOverlay writes what "go build -overlay" reads, into dir: for files, by
+// their absolute names, the text that is compiled in their place. A file need not
+// be there. It returns the name of the overlay.
+func WriteOverlay(dir string, changes map[string]string) (overlay string, err error) {
+	replace := map[string]string{}
+	for name, text := range changes {
+		changed := filepath.Join(dir, "changed-"+filepath.Base(name))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[name] = changed
+	}
+	config, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, config, 0o600)
 }
 
 // Row is the line of the mutant in a table of docs/proof.md.
