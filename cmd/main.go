@@ -15,7 +15,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
@@ -39,7 +38,7 @@ import (
 // does not return when the child died of a signal: this process then dies of
 // the same one.
 func Main() int {
-	redis.SetLogger(silentLogger{}) // the client's own words would go to the user's terminal
+	logging.Disable() // the client's own words would go to the user's terminal
 	// The supervisor and the background server are this same program: their
 	// roles come before any flag or configuration is looked at.
 	if run, ok := guard.Role(os.Args, newVoice); ok {
@@ -67,10 +66,6 @@ func Main() int {
 	}
 	return end.code
 }
-
-type silentLogger struct{}
-
-func (silentLogger) Printf(context.Context, string, ...any) {}
 
 // program is one call of the command line, with what it takes from its
 // surroundings.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/redlockrun/redlockrun/cmd"
@@ -34,16 +34,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
 // suite prepares the process of the tests alone, not those of the programs that
 // they start, which come through TestMain as well.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
-	redis.SetLogger(silence{}) // servers are killed here
+	logging.Disable() // servers are killed here
 	// With the race detector each process of ours would sleep for a second
 	// before it ends, which the tests of thousands of them can't afford.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {

@@ -1,7 +1,6 @@
 package lockexec_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
@@ -20,13 +20,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "note-time" {
 		noteTime(os.Args[2])
 	}
-	redis.SetLogger(silent{})
+	logging.Disable()
 	os.Exit(m.Run())
 }
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // noteTime writes the present instant of the lease's clock to a file every
 // millisecond, and can't be asked to stop.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redlockrun/redlockrun/lockexec/connect"
 	"github.com/redlockrun/redlockrun/lockexec/doctor"
@@ -20,13 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	os.Exit(m.Run())
 }
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // subject is a run with default settings and these places.
 func subject(t *testing.T, urls ...string) doctor.Subject {

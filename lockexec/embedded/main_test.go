@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if run, ok := embedded.Role(os.Args); ok {
 		os.Exit(run())
 	}
-	redis.SetLogger(silence{}) // servers are killed here
+	logging.Disable() // servers are killed here
 	if len(os.Args) > 1 {
 		var err error
 		switch os.Args[1] {
@@ -49,10 +50,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 func hold(file string) error {
 	if err := flock.New(file).Lock(); err != nil {

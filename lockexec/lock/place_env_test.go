@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"maps"
@@ -11,19 +10,16 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	os.Exit(m.Run())
 }
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // aclUser has exactly the rights that the documentation names.
 const aclUser = "user locker on >pw-locker ~lock:report:* ~redlockrun:* -@all " +

@@ -29,7 +29,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // childRole is the first argument of what runs under the locks.
@@ -73,7 +73,7 @@ func main() {
 	if s.seed == 0 {
 		s.seed = uint64(time.Now().UnixNano())
 	}
-	redis.SetLogger(silent{})
+	logging.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	sound, err := torture(ctx, s)
 	stop()
@@ -85,11 +85,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// silent keeps the client from telling that servers are away.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // torture returns whether all promises were kept. It is cut short when the
 // context ends, and judges what there is.
