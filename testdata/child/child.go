@@ -100,7 +100,6 @@ func daemon(args []string) error {
 	return next.Start()
 }
 
-
 // storm N FILE [END] keeps about N processes alive, each of which starts the
 // next and ends: there is always one being born. Each adds its process ID to
 // the file. They stop at END (Unix seconds), or a test that was killed would
