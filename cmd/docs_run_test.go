@@ -82,10 +82,27 @@ func runSnippet(t *testing.T, s *snippet, url string) error {
 }
 
 // matchesOutput compares with what a page says, where "..." stands for
-// anything within a line.
+// anything within a line, and two spaces or more for as many as the columns of
+// this run need.
 func matchesOutput(got, want string) bool {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(want), `\.\.\.`, `.*`)
+	pattern = regexp.MustCompile(` {2,}`).ReplaceAllString(pattern, ` {2,}`)
 	return regexp.MustCompile(`^` + pattern + `$`).MatchString(got)
+}
+
+func TestColumnsOfAnyWidthMatchThePage(t *testing.T) {
+	const page = "HELD  WHO ... COMMAND\n...  web-2 (pid ... on ...)  sh\n...  web-1 (pid ... on ...)  nightly.sh\n"
+	for got, want := range map[string]bool{
+		"HELD  WHO                    COMMAND\n11ms  web-2 (pid 327 on a)    sh\n8ms   web-1 (pid 32745 on a)  nightly.sh\n": true,
+		"HELD  WHO                COMMAND\n8ms   web-2 (pid 7 on a)  sh\n11ms  web-1 (pid 8 on a)  nightly.sh\n":             true,
+		"HELD  WHO                COMMAND\n8ms   web-2 (pid 7 on a) sh\n11ms  web-1 (pid 8 on a)  nightly.sh\n":              false,
+		"HELD  WHO                COMMAND\n8ms   web-3 (pid 7 on a)  sh\n11ms  web-1 (pid 8 on a)  nightly.sh\n":             false,
+		"HELD  WHO                COMMAND\n8ms   web-2 (pid 7 on a)  sh\n\n11ms  web-1 (pid 8 on a)  nightly.sh\n":           false,
+	} {
+		if matchesOutput(got, page) != want {
+			t.Errorf("it is %t that this is the page's:\n%s", !want, got)
+		}
+	}
 }
 
 func makeStandIns(t *testing.T, dir, bin string) {
