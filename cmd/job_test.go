@@ -72,6 +72,19 @@ func (j *job) fence() int64 {
 	return n
 }
 
+// passesTo finishes the job, which has that fencing number, and waits until the
+// next one runs, whose number it returns: it is higher.
+func (j *job) passesTo(next *job, fence int64) int64 {
+	j.t.Helper()
+	j.finish()
+	j.ends(7)
+	n := next.fence()
+	if n <= fence {
+		j.t.Errorf("the fence went from %d to %d", fence, n)
+	}
+	return n
+}
+
 func (j *job) finish() {
 	j.t.Helper()
 	if err := os.WriteFile(filepath.Join(j.dir, "finish"), nil, 0o600); err != nil {

@@ -37,11 +37,7 @@ func TestARunNeedsFewCommands(t *testing.T) {
 				t.Errorf("another run: exit code %d, want 75", code)
 			}
 			waiter := startJob(t, "-r", url, "--wait", "forever", "--progress", "never")
-			holder.finish()
-			holder.ends(7)
-			if next := waiter.fence(); next <= fence {
-				t.Errorf("the fence went from %d to %d", fence, next)
-			}
+			holder.passesTo(waiter, fence)
 			waiter.finish()
 			waiter.ends(7)
 		})

@@ -78,31 +78,23 @@ func (s *quorumScenario) identity(w *quorumWorld) [16]byte {
 
 // moment is the next one at which something is due, or 0.
 func (s *quorumScenario) moment(w *quorumWorld) int64 {
-	next := int64(0)
-	consider := func(at int64) {
-		if at > w.now && (next == 0 || at < next) {
-			next = at
-		}
-	}
+	next := earliest{after: w.now}
 	for _, c := range w.clients {
 		switch {
 		case c.round != "":
-			consider(c.asked + s.patience())
+			next.consider(c.asked + s.patience())
 		case c.phase == asking, c.phase == checking, c.phase == running && !c.lost:
-			consider(c.next)
+			next.consider(c.next)
 		}
 		if c.phase == running {
-			consider(s.profile.safeEnd(c.sent))
-			if s.broken == "no kill" {
-				consider(s.profile.safeEnd(c.sent) + 1000)
-			}
+			next.consider(s.profile.safeEnd(c.sent))
 		}
 	}
 	for i, d := range w.servers {
 		for _, h := range holders(d, s.clock(w, i)) {
-			consider(h.ends - s.skew[i])
+			next.consider(h.ends - s.skew[i])
 		}
-		consider(w.started[i] + s.profile.millis() + 1000)
+		next.consider(w.started[i] + s.profile.millis() + 1000)
 	}
-	return next
+	return next.at
 }

@@ -12,7 +12,7 @@ func (s *quorumScenario) steps(w *quorumWorld) []quorumStep {
 	due := false
 	for i := range w.clients {
 		c := &w.clients[i]
-		if c.phase == running && w.now >= s.profile.safeEnd(c.sent) && s.broken != "no kill" {
+		if c.phase == running && w.now >= s.profile.safeEnd(c.sent) {
 			to := w.clone()
 			s.begin(to, i, opRelease)
 			return []quorumStep{s.checked(fmt.Sprintf("client %d kills its child at the safe end", i), to, nil)}
@@ -202,9 +202,6 @@ func (s *quorumScenario) end(w *quorumWorld, i int) error {
 func (s *quorumScenario) acquired(w *quorumWorld, i int) error {
 	c := &w.clients[i]
 	c.sent = c.began
-	if s.broken == "counts from the reply" {
-		c.sent = w.now
-	}
 	if w.now >= s.profile.safeEnd(c.sent)-s.profile.killAfter() {
 		c.phase, c.next = checking, w.now
 		return nil
@@ -236,7 +233,7 @@ func (s *quorumScenario) renewed(w *quorumWorld, i int, v votes) error {
 		c.sent = max(c.sent, c.asked)
 		c.next = c.sent + s.profile.millis()/3
 		for server := range quorumSize { // see Lease.restore
-			if c.replies[server] == int64(gone) && s.broken != "no restore" {
+			if c.replies[server] == int64(gone) {
 				if _, err := s.deliver(w, ballot{from: i, server: server, op: opRestore, sent: w.now}); err != nil {
 					return err
 				}

@@ -10,33 +10,37 @@ import (
 // moment is the next one at which something is due or the server changes by
 // itself, or 0.
 func (s *scenario) moment(w *world) int64 {
-	next := int64(0)
-	consider := func(at int64) {
-		if at > w.now && (next == 0 || at < next) {
-			next = at
-		}
-	}
+	next := earliest{after: w.now}
 	for i, c := range w.clients {
 		switch {
 		case c.awaits:
-			consider(c.until)
+			next.consider(c.until)
 		case c.acts():
-			consider(c.next)
+			next.consider(c.next)
 		}
 		if c.phase == running {
-			consider(s.profiles[i].safeEnd(c.sent))
+			next.consider(s.profiles[i].safeEnd(c.sent))
 		}
 	}
 	for _, h := range holders(w.server, w.now) {
-		consider(h.ends)
+		next.consider(h.ends)
 	}
 	for _, q := range w.past.line {
 		if !w.clients[q.client].awaitsTurn() {
-			consider(q.heard + silentWatcher + 1)
-			consider(q.heard + silentWaiter + 1)
+			next.consider(q.heard + silentWatcher + 1)
+			next.consider(q.heard + silentWaiter + 1)
 		}
 	}
-	return next
+	return next.at
+}
+
+// earliest is the first of some moments that are to come, 0 without one.
+type earliest struct{ after, at int64 }
+
+func (e *earliest) consider(at int64) {
+	if at > e.after && (e.at == 0 || at < e.at) {
+		e.at = at
+	}
 }
 
 func (s *scenario) pass(w *world, to int64) step {
