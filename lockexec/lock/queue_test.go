@@ -167,6 +167,28 @@ func TestCommandsPerHandOff(t *testing.T) {
 	}
 }
 
+// Who looks after Redis counts its errors, and is to look into those that are
+// some: the scripts of a run that goes well raise none.
+func TestALockOfOneRaisesNoErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs redis-server")
+	}
+	s := redistest.Start(t)
+	client := newClient(t, &redis.Options{Addr: s.Addr()})
+	holder := acquire(t, client)
+	l := newLine(t, client)
+	l.join(0, waitRequest())
+	if err := holder.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, holder)
+	l.order()
+	stats := s.Client(t).Info(t.Context(), "errorstats").Val()
+	if strings.Contains(stats, "errorstat_") {
+		t.Errorf("Redis counts errors:\n%s", stats)
+	}
+}
+
 // Nobody passes those who wait: not even when the lock is free and they have
 // not yet noticed.
 func TestANewcomerDoesNotPassTheLine(t *testing.T) {

@@ -50,7 +50,7 @@ if value_of(wake_list) then
   return {4}
 end
 
-local state, failure = owned(lock, token)
+local state, failure, many = owned(lock, token)
 if failure then
   return failure
 end
@@ -63,7 +63,7 @@ end
 if success and redis.call('EXISTS', success) == 1 then
   leave_line(token)
   if state == 1 then
-    drop(lock, token)
+    drop(lock, token, many)
     redis.call('HDEL', holders, token)
   end
   serve(now_us)
@@ -72,11 +72,11 @@ end
 
 -- confirm has the caller, who has the lock, keep it for all of its ttl.
 local function confirm()
-  set_lease(lock, token, ttl)
+  set_lease(lock, token, ttl, many)
   leave_line(token)
   local fence = string.match(redis.call('HGET', holders, token) or '', '"fence":(%d+)}$')
   if not fence then -- the record was lost
-    drop(lock, token)
+    drop(lock, token, many)
     fence = hold(now_us, token, capacity, ttl, ttl, record)
   end
   return {1, fence}
@@ -130,7 +130,8 @@ if waits and not in_line then
   keep_place()
 end
 serve(now_us)
-if owned(lock, token) == 1 then -- served, with the others or alone
+state, failure, many = owned(lock, token)
+if state == 1 then -- served, with the others or alone
   return confirm()
 end
 

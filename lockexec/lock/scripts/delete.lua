@@ -5,11 +5,11 @@
 -- ARGV  1 token
 -- reply 1 deleted, 0 no lock, -1 another's
 local lock, token = KEYS[1], ARGV[1]
-local state, failure = owned(lock, token)
+local state, failure, many = owned(lock, token)
 if failure then
   return failure
 end
 if state == 1 then
-  drop(lock, token)
+  drop(lock, token, many)
 end
 return state

@@ -140,7 +140,7 @@ local function hold(now_us, token, capacity, ttl, lease, record)
     redis.call('SET', lock, token, 'NX', 'PX', ttl)
   else
     redis.call('ZADD', lock, now + ttl, token)
-    set_lease(lock, token, ttl)
+    set_lease(lock, token, ttl, true)
   end
   return fence
 end

@@ -34,7 +34,8 @@ end
 
 -- owned says how the lock stands to token: 1 it is ours, 0 there is no lock,
 -- -1 it is another's (also where something that is no lock took its name).
--- Its second result is the error of a key that could not be read.
+-- Its second result is the error of a key that could not be read, its third
+-- says whether it is a lock of many, when it is ours.
 --
 -- A lock of one holder is a string, the token. A lock of many is a sorted set:
 -- token -> end of its lease by this server's clock, ms.
@@ -45,7 +46,7 @@ local function owned(lock, token)
     if not ends then
       return -1
     end
-    return ends > now_micros() / 1000 and 1 or 0
+    return ends > now_micros() / 1000 and 1 or 0, nil, true
   elseif failure then
     return nil, failure
   end
@@ -71,9 +72,9 @@ local function refused(lock, token)
   end
 end
 
--- drop takes the lock from token, which owns it.
-local function drop(lock, token)
-  if lease_end(lock, token) then
+-- drop takes the lock from token, which owns it, with many others or alone.
+local function drop(lock, token, many)
+  if many then
     redis.call('ZREM', lock, token)
   else
     redis.call('DEL', lock)
@@ -86,9 +87,10 @@ local function fence_ttl(ttl)
   return math.max(3600000, 10 * ttl)
 end
 
--- set_lease has token's hold on the lock, which it owns, end in ttl ms.
-local function set_lease(lock, token, ttl)
-  if not lease_end(lock, token) then
+-- set_lease has token's hold on the lock, which it owns, with many others or
+-- alone, end in ttl ms.
+local function set_lease(lock, token, ttl, many)
+  if not many then
     redis.call('PEXPIRE', lock, ttl)
     return
   end

@@ -19,7 +19,7 @@ local token, keep = ARGV[1], tonumber(ARGV[2])
 if ARGV[5] == '1' then
   redis.call('SET', wake_list, 'spent', 'PX', spent_ttl)
 end
-local state, failure = owned(lock, token)
+local state, failure, many = owned(lock, token)
 if failure then
   return failure
 end
@@ -32,8 +32,11 @@ if refusal then
   return refusal
 end
 local ours = token
-if state == -1 and owned(lock, token .. ':revoked') == 1 then
-  state, ours, keep = 1, token .. ':revoked', 0
+if state == -1 then
+  local revoked, _, of_many = owned(lock, token .. ':revoked')
+  if revoked == 1 then
+    state, ours, many, keep = 1, token .. ':revoked', of_many, 0
+  end
 end
 if state == 1 then
   if ARGV[3] ~= '' then
@@ -43,7 +46,6 @@ if state == 1 then
     -- In another name: a renewal that comes late, or from who has the token,
     -- must not set another end.
     local kept = token .. ':kept'
-    local many = lease_end(lock, token)
     if record ~= '' then
       redis.pcall('HSET', holders, kept, record)
     end
@@ -51,12 +53,12 @@ if state == 1 then
       redis.call('ZREM', lock, token)
       local now = math.floor(now_micros() / 1000)
       redis.call('ZADD', lock, now + keep, kept)
-      set_lease(lock, kept, keep)
+      set_lease(lock, kept, keep, true)
     else
       redis.call('SET', lock, kept, 'XX', 'PX', keep)
     end
   else
-    drop(lock, ours)
+    drop(lock, ours, many)
   end
 end
 -- By pcall: what stays of us is matched by its token when read, or falls

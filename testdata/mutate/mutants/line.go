@@ -47,7 +47,7 @@ func line() []Mutant {
 			Name:   "grant-is-confirmed",
 			Guards: "who was granted the lock has it for a whole lease",
 			File:   scripts + "acquire.lua",
-			Old:    "  set_lease(lock, token, ttl)\n  leave_line(token)",
+			Old:    "  set_lease(lock, token, ttl, many)\n  leave_line(token)",
 			New:    "  leave_line(token)",
 			Test:   lockPkg + "^TestAGrantIsConfirmedForAWholeLease$/^tcp$",
 		},
