@@ -13,8 +13,9 @@ import (
 )
 
 // KillMargin is how long before the safe end of a lease the tree of the
-// command is killed: the time that a kill takes on a busy machine, of which the
-// wrapper has the last half if the supervisor has not begun.
+// command is killed: the time that a kill takes on a busy machine. The wrapper
+// has the last half of it if the supervisor has not begun, and twice as much if
+// it sees that the supervisor is stopped.
 func KillMargin(ttl time.Duration) time.Duration {
 	return min(max(ttl/10, 50*time.Millisecond), 500*time.Millisecond)
 }

@@ -160,7 +160,7 @@ func (w *wrapper) watch(ctx context.Context) (proc.Status, error) {
 			}
 		case w.giveUpAt != 0 && now >= w.giveUpAt:
 			return w.giveUp(ctx)
-		case w.guarded() && now >= w.overdue():
+		case w.overdue(now):
 			return w.overran(ctx)
 		}
 		select {
@@ -186,10 +186,26 @@ func (w *wrapper) guarded() bool {
 	return w.safeEnd != 0 && !w.gone && w.opts.Run.OnLost == lockexec.Terminate
 }
 
-// overdue is when the supervisor should have killed the command, if it was not
-// to kill it for anything else.
-func (w *wrapper) overdue() lock.Instant {
-	return w.safeEnd.Add(-lockexec.KillMargin(w.opts.Run.TTL) / 2)
+// overdue reports whether the command is to be killed from here: the supervisor
+// should have killed it, or it is about to be time for that, and the supervisor
+// is stopped. On a busy machine it takes a while to kill: who is sure that
+// nobody else will do it begins early.
+func (w *wrapper) overdue(now lock.Instant) bool {
+	margin := lockexec.KillMargin(w.opts.Run.TTL)
+	switch left := w.safeEnd.Until(now); {
+	case !w.guarded() || left > 2*margin:
+		return false
+	case left > margin/2:
+		return proc.IsStopped(w.supervisor.Pid())
+	default:
+		return true
+	}
+}
+
+// overdueNext is when overdue may be true next.
+func (w *wrapper) overdueNext(now lock.Instant) lock.Instant {
+	margin := lockexec.KillMargin(w.opts.Run.TTL)
+	return max(w.safeEnd.Add(-2*margin), min(now.Add(margin/4), w.safeEnd.Add(-margin/2)))
 }
 
 // watchPause: see the constant of that name in package lockexec.
@@ -203,7 +219,7 @@ func (w *wrapper) untilNextLook(now lock.Instant) time.Duration {
 		}
 	}
 	if w.guarded() {
-		next = min(next, w.overdue())
+		next = min(next, w.overdueNext(now))
 	}
 	return max(0, next.Until(now))
 }

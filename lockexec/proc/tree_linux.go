@@ -70,13 +70,19 @@ func (p *Process) children(pid int) []int {
 }
 
 // killTree stops every process before it asks for its children, so that none
-// is born unseen behind the walk, then kills them all.
+// is born unseen behind the walk, then kills them all. The child's group is
+// stopped as a whole first, as it may grow faster than the walk goes; it is not
+// killed before the walk has asked whose parents they are, for until the dead
+// have ended, which may take long on a busy machine, their children are nobody's.
 func (p *Process) killTree() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ownGroup && p.groupAlive() {
-		_ = unix.Kill(-p.pid, unix.SIGKILL)
+	signalGroup := func(sig syscall.Signal) {
+		if p.ownGroup && p.groupAlive() {
+			_ = unix.Kill(-p.pid, sig)
+		}
 	}
+	signalGroup(unix.SIGSTOP)
 	var doomed []int
 	for next := p.roots(); len(next) > 0; {
 		pid := next[0]
@@ -87,6 +93,7 @@ func (p *Process) killTree() {
 		doomed = append(doomed, pid)
 		next = append(next, p.children(pid)...)
 	}
+	signalGroup(unix.SIGKILL)
 	for _, pid := range doomed {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}

@@ -17,9 +17,17 @@ func processes() []Mutant {
 			Name:   "wrapper-looks-at-the-clock",
 			Guards: "the wrapper notices that the supervisor was stopped",
 			File:   "lockexec/guard/wrapper_unix.go",
-			Old:    "case w.guarded() && now >= w.overdue():",
+			Old:    "case w.overdue(now):",
 			New:    "case false:",
 			Test:   cmdPkg + "^TestTheSupervisorIsStopped$",
+		},
+		{
+			Name:   "stopped-is-not-waited-for",
+			Guards: "and leaves the kill to it no longer than until it is seen to be stopped",
+			File:   "lockexec/guard/wrapper_unix.go",
+			Old:    "return proc.IsStopped(w.supervisor.Pid())",
+			New:    "return false",
+			Test:   "./lockexec/guard ^TestAStoppedSupervisorIsNotLeftTheKill$",
 		},
 		{
 			Name:   "wrapper-kills-then-releases",
