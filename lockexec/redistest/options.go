@@ -21,6 +21,7 @@ type config struct {
 	sentinel bool
 	binary   string
 	channels bool // the server knows rights to channels
+	clock    bool // it can be set
 }
 
 func (c *config) add(format string, args ...any) {

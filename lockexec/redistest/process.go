@@ -22,11 +22,12 @@ type process struct {
 	err    error         // result of the wait; valid when exited is closed
 }
 
-// startProcess runs redis-server with the given configuration. The process ends with this one where the platform can
+// startProcess runs redis-server with the given arguments, and variables beside this process's own. The process ends with this one where the platform can
 // see to that. There the order counts from the thread that started the process, not from this process, so one
 // goroutine keeps that thread for as long as the server runs.
-func startProcess(binary string, args []string, dir string, log *os.File) (*process, error) {
+func startProcess(binary string, args, env []string, dir string, log *os.File) (*process, error) {
 	cmd := exec.CommandContext(context.Background(), binary, args...)
+	cmd.Env = append(cmd.Environ(), env...)
 	cmd.Dir = dir
 	cmd.Stdout = log
 	cmd.Stderr = log

@@ -176,7 +176,13 @@ func (s *Server) start() error {
 	if s.conf.sentinel {
 		args = append(args, "--sentinel")
 	}
-	proc, err := startProcess(s.binary, args, s.dir, log)
+	var env []string
+	if s.conf.clock {
+		if env, err = s.clockEnvironment(); err != nil {
+			return err
+		}
+	}
+	proc, err := startProcess(s.binary, args, env, s.dir, log)
 	if err != nil {
 		return fmt.Errorf("start redis-server: %w", err)
 	}

@@ -68,10 +68,11 @@ func keysOf(shareable bool) []key {
 }
 
 // placeNames are the places that there are, in the order of the report.
-var placeNames = []string{"server", "embedded", "sentinel", "cluster", "quorum"}
+var placeNames = []string{"server", "clock", "embedded", "sentinel", "cluster", "quorum"}
 
 var places = map[string]func(b *bench) *place{
 	"server":   oneServer,
+	"clock":    clockServer,
 	"embedded": embeddedServer,
 	"sentinel": sentinel,
 	"cluster":  cluster,
@@ -111,11 +112,7 @@ func oneServer(b *bench) *place {
 	proxy := p.behindProxy(s.Addr())
 	p.flags = []string{"-r", proxy.URL()}
 	p.faults = append(networkFaults(func(*rand.Rand) *faultproxy.Proxy { return proxy }),
-		fault{"kill server", 2, false, func(ctx context.Context, rng *rand.Rand) {
-			s.Kill()
-			pause(ctx, between(rng, 0, 1500*time.Millisecond))
-			p.must(s.Restart())
-		}},
+		killServer(p, s),
 		freeze(func(*rand.Rand) *redistest.Server { return s }),
 		fault{"restart empty", 1, true, func(ctx context.Context, rng *rand.Rand) {
 			_ = p.direct[0].FlushAll(ctx).Err()
@@ -123,6 +120,39 @@ func oneServer(b *bench) *place {
 			pause(ctx, between(rng, 0, 1500*time.Millisecond))
 			p.must(s.Restart())
 		}})
+	return p
+}
+
+// killServer has one back, with its data.
+func killServer(p *place, s *redistest.Server) fault {
+	return fault{"kill server", 2, false, func(ctx context.Context, rng *rand.Rand) {
+		s.Kill()
+		pause(ctx, between(rng, 0, 1500*time.Millisecond))
+		p.must(s.Restart())
+	}}
+}
+
+// clockServer has a clock that is set again and again. It loses no data: who
+// has lost the fence counter, and is set back, gives lower fences.
+func clockServer(b *bench) *place {
+	p := &place{bench: b, keys: keysOf(true)}
+	s := redistest.Start(b, redistest.WithPersistence(), redistest.WithClock())
+	p.direct = []*redis.Client{s.Client(b)}
+	proxy := p.behindProxy(s.Addr())
+	p.flags = []string{"-r", proxy.URL()}
+	ahead := time.Duration(0)
+	set := func(least, most time.Duration) func(context.Context, *rand.Rand) {
+		return func(_ context.Context, rng *rand.Rand) {
+			ahead += between(rng, least, most)
+			p.must(s.SetClock(ahead))
+		}
+	}
+	p.faults = []fault{
+		{"clock set forward", 2, true, set(0, 10*time.Second)},
+		{"clock set back", 2, false, set(-10*time.Second, 0)},
+		{"cut", 1, false, func(context.Context, *rand.Rand) { proxy.Cut() }},
+		killServer(p, s),
+	}
 	return p
 }
 
