@@ -7,12 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 
 	"github.com/redlockrun/redlockrun/cmd"
 	"github.com/redlockrun/redlockrun/lockexec/embedded"
+	"github.com/redlockrun/redlockrun/lockexec/proc/proctest"
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
 	"github.com/redlockrun/redlockrun/testdata/child"
 )
@@ -45,9 +44,7 @@ func (s suite) Run() int {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	// Under nohup and the like, what tests start would ignore these: a handler
-	// here gives it the defaults.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	proctest.HeedSignals()
 	// Most of the time tests wait, for servers to fail and leases to end.
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
