@@ -9,26 +9,34 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/redlockrun/redlockrun/lockexec/proc"
+	"github.com/redlockrun/redlockrun/lockexec/proc/proctest"
 )
 
-// The test binary plays two parts besides the tests: the wrapper, which is a
+// The test binary plays some parts besides the tests: the wrapper, which is a
 // process of its own, as adopting orphans and dying of signals belong to a
-// process; and some children that a shell can't play.
+// process; a parent that never waits for orphans; and some children that a shell
+// can't play.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("PROC_TEST_ROLE"); role {
 	case "":
+		proctest.HeedSignals()
 		os.Exit(m.Run())
 	case "wrap":
 		os.Exit(wrap(os.Args[1:]))
 	case "report-signals":
 		reportSignals()
+	case "neglect":
+		os.Exit(neglect(os.Args[1:]))
 	default:
 		panic("unknown role " + role)
 	}
@@ -37,7 +45,10 @@ func TestMain(m *testing.M) {
 // wrap is the smallest supervisor: it runs its arguments, forwards signals,
 // kills what is left when the child has ended, and ends as the child did. With
 // PROC_TEST_KILL it kills the tree when its standard input ends. In a delegated
-// cgroup, the tree gets one that is named PROC_TEST_CGROUP.
+// cgroup, the tree gets one that is named PROC_TEST_CGROUP. With
+// PROC_TEST_NEGLECT it adopts nothing: "self" has orphans become its children
+// all the same, as they do in a container whose first process it is; "parent"
+// leaves them to its parent.
 func wrap(args []string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, proc.Forwardable()...)
@@ -47,7 +58,11 @@ func wrap(args []string) int {
 		return 127
 	}
 	_ = os.Setenv("PROC_TEST_ROLE", os.Getenv("PROC_TEST_CHILD"))
-	c := proc.Command{Path: path, Args: args, Env: os.Environ(), Adopt: true}
+	neglected := os.Getenv("PROC_TEST_NEGLECT")
+	if neglected == "self" {
+		becomeSubreaper()
+	}
+	c := proc.Command{Path: path, Args: args, Env: os.Environ(), Adopt: neglected == ""}
 	if name := os.Getenv("PROC_TEST_CGROUP"); name != "" {
 		if dir := proc.DelegatedCgroup(); dir != "" {
 			c.Cgroup = filepath.Join(dir, name)
@@ -76,6 +91,28 @@ func wrap(args []string) int {
 			}
 			return status.Shell()
 		}
+	}
+}
+
+// neglect runs a wrapper and becomes the parent of the orphans that it leaves,
+// but does not wait for them: when they end, they stay zombies.
+func neglect(args []string) int {
+	becomeSubreaper()
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	runtime.LockOSThread() // whose death is the wrapper's
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), "PROC_TEST_ROLE=wrap")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode()
+}
+
+func becomeSubreaper() {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
 	}
 }
 

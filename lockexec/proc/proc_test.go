@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -368,6 +369,41 @@ func TestWithoutAdoptionOtherChildrenAreLeftAlone(t *testing.T) {
 	_ = other.Process.Kill()
 	if err := other.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the status of a child of the test itself was taken away: %v", err)
+	}
+}
+
+// Who becomes the parent of orphans may wait for none of them: the first process
+// of a container is often no init. Their zombies hold nobody up.
+func TestZombiesOfOrphansAreNotWaitedFor(t *testing.T) {
+	for neglectful, role := range map[string]string{"self": "wrap", "parent": "neglect"} {
+		t.Run(neglectful, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := wrapper(t, "/bin/sh", "-c", "sleep 1000 & echo $! >>pids; sleep 1000 & echo $! >>pids; exit 7")
+			cmd.Dir = dir
+			cmd.Env = append(cmd.Env, "PROC_TEST_ROLE="+role, "PROC_TEST_NEGLECT="+neglectful)
+			start(t, cmd)
+			pids := pidsIn(t, filepath.Join(dir, "pids"), 2)
+			ended := make(chan struct{})
+			go func() {
+				_ = cmd.Wait()
+				close(ended)
+			}()
+			select {
+			case <-ended:
+			case <-time.After(30 * time.Second):
+				_ = cmd.Process.Kill()
+				<-ended
+				t.Fatal("the dead are waited for")
+			}
+			if code := cmd.ProcessState.ExitCode(); code != 7 {
+				t.Errorf("exit code %d, want the child's 7", code)
+			}
+			for _, pid := range pids {
+				if alive(pid) {
+					t.Errorf("process %d is alive", pid)
+				}
+			}
+		})
 	}
 }
 

@@ -28,7 +28,8 @@ type Process struct {
 	mu     sync.Mutex
 	reaped bool
 
-	groupGone bool // the child's group was seen empty after its end
+	groupGone bool // nothing of the child's group was seen to run after its end
+	member    int  // of the group, that ran at the last look
 
 	status Status
 
@@ -45,7 +46,8 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Gone returns a channel that is closed when the child and all it started have
 // ended, as far as that can be seen: all of it where Command.Adopt is set on
-// Linux, else the child's process group.
+// Linux, else the child's process group. Zombies have ended, whether or not
+// their parent ever waits for them.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
 // Stops returns a channel that tells of each stop of the child by the signal
@@ -191,7 +193,7 @@ func (p *Process) reapOnce() bool {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return !p.groupAlive()
+			return !p.groupRuns()
 		case pid == 0:
 			return p.reaped && adopt && !p.leftovers()
 		}
@@ -225,6 +227,18 @@ func (p *Process) groupAlive() bool {
 	alive := !errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH)
 	p.groupGone = p.reaped && !alive
 	return alive
+}
+
+// groupRuns reports whether the child's group has members that are not just
+// zombies: those stay for as long as their parent likes, for ever with one that
+// never waits. The caller holds p.mu; the child has been reaped.
+func (p *Process) groupRuns() bool {
+	if !p.groupAlive() {
+		return false
+	}
+	p.member = runningMember(p.pid, p.member)
+	p.groupGone = p.member == 0
+	return !p.groupGone
 }
 
 func statusOf(state unix.WaitStatus) Status {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strconv"
@@ -35,13 +36,61 @@ func canSeeTree() bool {
 // killOrphanedGroup: they are adopted, and the group's number may be another's.
 func killOrphanedGroup(int) {}
 
-func isStopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func isStopped(pid int) bool { return statOf(pid).state == "T" }
+
+// stat is what the kernel says of a process; of one that it does not know,
+// nothing.
+type stat struct {
+	state         string // a letter, that of the first thread
+	parent, group int
+	threads       int
+}
+
+func statOf(pid int) (s stat) {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return false
+		return stat{}
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	return len(fields) > 0 && fields[0] == "T"
+	// "PID (COMMAND) STATE PPID PGRP ...": the command may hold anything.
+	fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
+	if len(fields) < 18 {
+		return stat{}
+	}
+	s.state = fields[0]
+	s.parent, _ = strconv.Atoi(fields[1])
+	s.group, _ = strconv.Atoi(fields[2])
+	s.threads, _ = strconv.Atoi(fields[17])
+	return s
+}
+
+// dead reports whether nothing of the process runs. The first thread may have
+// ended before the others.
+func (s stat) dead() bool {
+	return s.state == "" || strings.ContainsAny(s.state, "ZX") && s.threads <= 1
+}
+
+// runningMember returns a member of a process group that is not dead, 0 if there
+// is none; last is what it returned before. Where members can't be seen, the
+// group's number stands for one.
+func runningMember(group, last int) int {
+	runs := func(pid int) bool {
+		s := statOf(pid)
+		return s.group == group && !s.dead()
+	}
+	if last != 0 && runs(last) {
+		return last
+	}
+	if !canSeeTree() {
+		return group
+	}
+	for range 2 { // as one may be born behind the look
+		for _, pid := range processes() {
+			if runs(pid) {
+				return pid
+			}
+		}
+	}
+	return 0
 }
 
 // roots returns the processes at which the child's tree begins: all of our
@@ -137,26 +186,20 @@ func childrenOf(pid int) []int {
 // childrenByParent finds the children of a process by asking all processes
 // for their parent.
 func childrenByParent(pid int) []int {
+	return slices.DeleteFunc(processes(), func(candidate int) bool { return statOf(candidate).parent != pid })
+}
+
+// processes lists all that can be seen.
+func processes() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var children []int
+	var pids []int
 	for _, entry := range entries {
-		candidate, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		// "PID (COMMAND) STATE PPID ...": the command may hold anything.
-		rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
-		fields := strings.Fields(rest)
-		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			children = append(children, candidate)
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return children
+	return pids
 }

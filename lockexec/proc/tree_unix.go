@@ -44,6 +44,9 @@ func killOrphanedGroup(group int) { _ = unix.Kill(-group, unix.SIGKILL) }
 // canSeeTree: processes are asked for by other means than /proc.
 func canSeeTree() bool { return true }
 
+// runningMember: zombies can't be told apart here.
+func runningMember(group, _ int) int { return group }
+
 // isStopped is known on Linux only.
 func isStopped(int) bool { return false }
 

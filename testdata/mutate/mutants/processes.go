@@ -102,6 +102,14 @@ func processes() []Mutant {
 			Test:   cmdPkg + "^TestTheWrapperIsKilled$",
 		},
 		{
+			Name:   "zombies-are-dead",
+			Guards: "orphans that nobody reaps do not keep the lock for ever",
+			File:   "lockexec/proc/tree_linux.go",
+			Old:    `s.state == "" || strings.ContainsAny(s.state, "ZX") && s.threads <= 1`,
+			New:    `s.state == ""`,
+			Test:   "./lockexec/proc ^TestZombiesOfOrphansAreNotWaitedFor$",
+		},
+		{
 			Name:   "settings-of-another-version",
 			Guards: "a program that was replaced while it starts is refused",
 			File:   "lockexec/guard/protocol.go",
