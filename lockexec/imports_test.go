@@ -19,7 +19,7 @@ func TestImports(t *testing.T) {
 		"cmd", "lockexec/guard", "lockexec", "lockexec/doctor", "lockexec/connect", "lockexec/lock", "lockexec/proc",
 		"lockexec/embedded", "lockexec/metrics",
 	}
-	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy", "lockexec/proc/cgrouptest"}
+	testOnly := []string{"lockexec/redistest", "lockexec/faultproxy", "lockexec/proc/cgrouptest", "lockexec/proc/proctest"}
 
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
 	if err != nil {
