@@ -37,7 +37,7 @@ func EndOf(status proc.Status, err error) lock.End {
 		end.How, end.Reason = lock.NotStarted, start.Error()
 	default:
 		end.How, end.Reason = lock.Killed, err.Error()
-		if status == (proc.Status{}) {
+		if status == (proc.Status{}) || status.Unknown {
 			end.How = lock.Failed
 		}
 	}

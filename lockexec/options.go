@@ -19,6 +19,11 @@ const (
 	EnvFence = "REDLOCKRUN_LOCK_FENCE" // the fencing number
 )
 
+// ErrStatusUnknown is returned by [Run] when the command has ended, and another
+// part of this program, such as one that waits for any child, has learned how in
+// its place. It counts as no success.
+var ErrStatusUnknown = errors.New("the command has ended, but how was told to another part of this program")
+
 // ErrTimeout is returned by [Run] when the command was stopped because
 // [Options.Timeout] was over.
 var ErrTimeout = errors.New("the command ran for too long and was stopped")
@@ -76,7 +81,8 @@ type Options struct {
 	OnWait func(lock.Waiting)
 	Once   string
 
-	// OnceTTL is how long a success is remembered; a week.
+	// OnceTTL is how long a success is remembered, a millisecond at least; a
+	// week.
 	OnceTTL time.Duration
 
 	// MinHold keeps the lock from others for this long since it was taken,
@@ -109,7 +115,8 @@ type Options struct {
 	Token string
 
 	// Signals are passed on to the command as they come. One that asks to
-	// stop and comes before the command was started ends Run instead. Use
+	// stop and comes before the command was started ends Run instead. The
+	// channel may be closed when no more will come. Use
 	// [proc.Forwardable] with signal.Notify. SIGCONT continues the command
 	// only after the lease was renewed. The third SIGINT in a row, each within
 	// two seconds of the one before, kills it.

@@ -24,7 +24,8 @@ import (
 // [ErrDone], [*lock.CapacityError], [ErrUnavailable], [ErrNotPermitted], and the
 // cause of ctx. [ErrLost] means
 // that the lock was lost, and the command stopped for it, and [ErrTimeout]
-// that it ran for too long. A release that fails is a warning in the log: the
+// that it ran for too long; [ErrStatusUnknown] that it ran, and that is all. A
+// release that fails is a warning in the log: the
 // lock expires by itself.
 //
 // If the lease can't be renewed, the whole tree of the command is dead before
@@ -39,6 +40,9 @@ func Run(ctx context.Context, locker *lock.Locker, opts Options) (proc.Status, e
 	}
 	if err := CheckKillAfter(opts.KillAfter, opts.TTL); err != nil {
 		return proc.Status{}, fmt.Errorf("kill-after: %w", err)
+	}
+	if opts.OnceTTL < time.Millisecond {
+		return proc.Status{}, fmt.Errorf("once-ttl: %v is less than a millisecond", opts.OnceTTL)
 	}
 	path, err := proc.LookPath(opts.Command[0])
 	if err != nil {
@@ -131,6 +135,7 @@ func acquire(ctx context.Context, locker *lock.Locker, opts Options) (*lock.Leas
 		})
 		done <- result{lease, err}
 	}()
+	signals := opts.Signals
 	for {
 		select {
 		case r := <-done:
@@ -140,8 +145,10 @@ func acquire(ctx context.Context, locker *lock.Locker, opts Options) (*lock.Leas
 				return nil, cause
 			}
 			return r.lease, r.err
-		case sig := <-opts.Signals:
-			if proc.StopSignal(sig) {
+		case sig, ok := <-signals:
+			if !ok {
+				signals = nil
+			} else if proc.StopSignal(sig) {
 				cancel(&InterruptedError{Signal: asSignal(sig)})
 			}
 		}
@@ -185,8 +192,10 @@ func underLease(ctx context.Context, lease *lock.Lease, command proc.Command, op
 func stopAsked(ctx context.Context, signals <-chan os.Signal) error {
 	for {
 		select {
-		case sig := <-signals:
-			if proc.StopSignal(sig) {
+		case sig, ok := <-signals:
+			if !ok {
+				signals = nil
+			} else if proc.StopSignal(sig) {
 				return &InterruptedError{Signal: asSignal(sig)}
 			}
 		case <-ctx.Done():

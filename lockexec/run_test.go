@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
+	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func lockClient(t *testing.T, addr string) *redis.Client {
@@ -402,6 +404,8 @@ func TestRunRefusesOptionsThatContradict(t *testing.T) {
 		"no name":        {Command: []string{"true"}},
 		"long kill":      {Name: lockName, Command: []string{"true"}, TTL: time.Second, KillAfter: 501 * time.Millisecond},
 		"a lease of 1ms": {Name: lockName, Command: []string{"true"}, TTL: time.Millisecond},
+		"once for 1us":   {Name: lockName, Command: []string{"true"}, Once: "id", OnceTTL: time.Microsecond},
+		"once for -1s":   {Name: lockName, Command: []string{"true"}, Once: "id", OnceTTL: -time.Second},
 	} {
 		if _, err := lockexec.Run(t.Context(), lock.New(client), opts); err == nil || errors.Is(err, lockexec.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
@@ -446,24 +450,102 @@ func (onceAnswered) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return next
 }
 
-// An answer so late that the lease is over starts nothing, and is no loss of a
-// lock that the command had.
+// A lease that is over when the command is about to start starts nothing, and is
+// no loss of a lock that the command had.
 func TestALeaseThatIsOverBeforeTheStart(t *testing.T) {
 	s, admin := server(t)
-	client := lockClient(t, s.Addr())
-	client.AddHook(onceAnswered{sync.OnceFunc(func() {
-		for admin.Exists(t.Context(), lockName).Val() != 0 {
-			time.Sleep(time.Millisecond)
-		}
-	})})
 	mark := filepath.Join(t.TempDir(), "ran")
-	_, err := lockexec.Run(t.Context(), lock.New(client), lockexec.Options{
+	_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
 		Name: lockName, TTL: 200 * time.Millisecond, ConnectTimeout: 20 * time.Second, Command: []string{"touch", mark},
+		Observe: func(e lockexec.Event) {
+			for e.Kind == lockexec.Acquired && admin.Exists(t.Context(), lockName).Val() != 0 {
+				time.Sleep(time.Millisecond)
+			}
+		},
 	})
 	if !errors.Is(err, lockexec.ErrUnavailable) || errors.Is(err, lockexec.ErrLost) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the command ran")
+	}
+}
+
+// A program may wait for any child that it has, as the first process of a
+// container should: then Run can't know how the command ended.
+func TestAStatusThatAnotherTookIsNoSuccess(t *testing.T) {
+	_, admin := server(t)
+	opts := lockexec.Options{
+		Name: lockName, Command: []string{"sh", "-c", "exec sleep 1000"}, Once: "day",
+		Observe: func(e lockexec.Event) {
+			if e.Kind != lockexec.Started {
+				return
+			}
+			_ = syscall.Kill(e.PID, syscall.SIGKILL)
+			var status syscall.WaitStatus
+			if _, err := syscall.Wait4(e.PID, &status, 0, nil); err != nil {
+				t.Skip("Run was faster, and has it")
+			}
+		},
+	}
+	status, err := lockexec.Run(t.Context(), lock.New(admin), opts)
+	if !errors.Is(err, lockexec.ErrStatusUnknown) || !status.Unknown {
+		t.Errorf("got %v, %v, want ErrStatusUnknown", status, err)
+	}
+	opts.Command, opts.Observe = []string{"true"}, nil
+	if _, err := lockexec.Run(t.Context(), lock.New(admin), opts); err != nil {
+		t.Errorf("the next run: %v", err)
+	}
+}
+
+// A channel of signals that is closed has no more of them.
+func TestAClosedChannelOfSignals(t *testing.T) {
+	_, admin := server(t)
+	t.Run("before", func(t *testing.T) {
+		signals := make(chan os.Signal)
+		close(signals)
+		status, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{Name: lockName, Command: []string{"true"}, Signals: signals})
+		if err != nil || status != (proc.Status{}) {
+			t.Errorf("got %v, %v", status, err)
+		}
+	})
+	t.Run("meanwhile", func(t *testing.T) {
+		signals := make(chan os.Signal)
+		status, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{
+			Name: lockName, Command: []string{"sleep", "0.3"}, Signals: signals,
+			Observe: func(e lockexec.Event) {
+				if e.Kind == lockexec.Started {
+					close(signals)
+				}
+			},
+		})
+		if err != nil || status != (proc.Status{}) {
+			t.Errorf("got %v, %v", status, err)
+		}
+	})
+}
+
+// What is left running is nobody's business any more, also in a program that
+// goes on for long.
+func TestWhatIsLeftIsNotWatchedForEver(t *testing.T) {
+	_, admin := server(t)
+	dir := t.TempDir()
+	_, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{
+		Name: lockName, Command: []string{"sh", "-c", "sleep 1000 & echo $! >" + dir + "/pid"}, Leftovers: lockexec.LeaveLeftovers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(readFile(dir + "/pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	redistest.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "lockexec/proc.")
+	}, "no goroutine of package proc is left")
+	if syscall.Kill(pid, 0) != nil {
+		t.Error("what was to be left alone has ended")
 	}
 }

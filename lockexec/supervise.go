@@ -111,7 +111,11 @@ func (s *supervisor) run(ctx context.Context) (proc.Status, error) {
 				s.verdict = context.Cause(ctx)
 			}
 			s.kill()
-		case sig := <-s.opts.Signals:
+		case sig, ok := <-s.opts.Signals:
+			if !ok {
+				s.opts.Signals = nil
+				continue
+			}
 			s.watch() // once more: the machine may have slept while this waited
 			s.forward(renewing, asSignal(sig))
 		case <-time.After(s.untilNextLook()):
@@ -222,6 +226,9 @@ func (s *supervisor) childEnded() {
 	s.ended = true
 	s.timeout = nil
 	status := s.process.Status()
+	if status.Unknown && s.verdict == nil {
+		s.verdict = ErrStatusUnknown
+	}
 	s.opts.Observe(Event{Kind: Exited, Status: status})
 	attrs := []any{
 		"event", "exited", "lock", s.lease.Name(), "exit_code", status.Shell(), "ran_ms", lock.Now().Until(s.started).Milliseconds(),

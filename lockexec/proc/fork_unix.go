@@ -21,6 +21,8 @@ func start(c Command) (*Process, error) {
 		exited:   make(chan struct{}),
 		gone:     make(chan struct{}),
 		stops:    make(chan syscall.Signal, 16),
+
+		unwatched: make(chan struct{}),
 	}
 	if c.Adopt {
 		if !canSeeTree() {
@@ -72,7 +74,10 @@ func (p *Process) forkOnThread(c Command) error {
 		return err
 	}
 	go func() {
-		<-p.gone
+		select {
+		case <-p.gone:
+		case <-p.unwatched:
+		}
 		t.end()
 	}()
 	return nil

@@ -72,19 +72,32 @@ type Command struct {
 type Status struct {
 	Code   int            // exit code, when Signal is 0
 	Signal syscall.Signal // what it died of, or 0
+
+	// Unknown: another part of this process waited for it, as one does that
+	// waits for any child, and took its status. It has ended.
+	Unknown bool
 }
 
 // Shell returns the status as a shell's $?: the exit code, or 128 plus the
 // number of the signal.
 func (s Status) Shell() int {
-	if s.Signal != 0 {
+	switch {
+	case s.Unknown:
+		return unknownCode
+	case s.Signal != 0:
 		return 128 + int(s.Signal)
 	}
 	return s.Code
 }
 
+// unknownCode is no success, and no code that others give a meaning.
+const unknownCode = 255
+
 func (s Status) String() string {
-	if s.Signal != 0 {
+	switch {
+	case s.Unknown:
+		return "has ended, nobody knows how"
+	case s.Signal != 0:
 		return "died of " + SignalName(s.Signal)
 	}
 	return fmt.Sprintf("exited with %d", s.Code)

@@ -33,6 +33,9 @@ type Process struct {
 
 	status Status
 
+	unwatch   sync.Once
+	unwatched chan struct{} // closed when nobody wants to know of leftovers
+
 	exited chan struct{}       // closed when the child itself was reaped
 	gone   chan struct{}       // closed when its whole tree has ended
 	stops  chan syscall.Signal // what stopped the child, or CONT
@@ -99,9 +102,13 @@ func (p *Process) StopLeftovers(sig syscall.Signal) {
 	p.signalTree(syscall.SIGCONT)
 }
 
-// LetLeftoversLive is for Windows, where they would end with this process. The
-// cgroup of a tree is left to its leftovers, if there are any.
-func (p *Process) LetLeftoversLive() { dropCgroup(p.cgroup) }
+// LetLeftoversLive ends the watch over what a child that has ended left
+// running: Gone tells nothing any more. The cgroup of a tree is left to its
+// leftovers, if there are any.
+func (p *Process) LetLeftoversLive() {
+	p.unwatch.Do(func() { close(p.unwatched) })
+	dropCgroup(p.cgroup)
+}
 
 // Adopt does what Command.Adopt does, later. No other child of this process may
 // be waited for any more.
@@ -139,7 +146,6 @@ func ignoreGone(err error) error {
 // reap waits for the child, and for orphans where they are adopted, until the
 // tree is gone.
 func (p *Process) reap() {
-	defer close(p.gone)
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGCHLD) // what came before is seen at the first look
 	defer signal.Stop(changes)
@@ -153,9 +159,12 @@ func (p *Process) reap() {
 		select {
 		case <-changes:
 		case <-look:
+		case <-p.unwatched:
+			return
 		}
 	}
 	removeCgroup(p.cgroup, p.spare, 10)
+	close(p.gone)
 }
 
 const groupPause = 20 * time.Millisecond
@@ -188,12 +197,14 @@ func (p *Process) reapOnce() bool {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD: there is no child any more
-			if adopt {
-				return true
-			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return !p.groupRuns()
+			if !p.reaped { // but there was
+				p.reaped = true
+				p.status = Status{Unknown: true}
+				close(p.exited)
+			}
+			return adopt || !p.groupRuns()
 		case pid == 0:
 			return p.reaped && adopt && !p.leftovers()
 		}
