@@ -22,6 +22,22 @@ const KeyPrefix = "lock:report:"
 // done: it must not be repeated because of this error, which wraps the reason.
 var ErrNotReleased = errors.New("work is done, but its lock could not be released")
 
+// notReleasedError is [ErrNotReleased] with its reason. The reason's own kind is
+// told but not unwrapped: ErrUnavailable says that work did not run.
+type notReleasedError struct{ reason error }
+
+func (e *notReleasedError) Error() string { return ErrNotReleased.Error() + ": " + e.reason.Error() }
+
+func (e *notReleasedError) Is(target error) bool { return target == ErrNotReleased }
+
+// Unwrap returns what the connection or the server said.
+func (e *notReleasedError) Unwrap() error {
+	if failure, ok := errors.AsType[*lock.ServerError](e.reason); ok {
+		return failure.Err
+	}
+	return e.reason
+}
+
 // PerformLockedWork runs work while it holds the lock of clientID, and returns
 // when work has returned and the lock is released.
 //
@@ -84,7 +100,7 @@ func PerformLockedWork(ctx context.Context, rdb *redis.Client, clientID string, 
 		case released != nil && expired != nil:
 			err = expired
 		case released != nil:
-			err = fmt.Errorf("%w: %w", ErrNotReleased, released)
+			err = &notReleasedError{released}
 		}
 	}()
 	work()

@@ -213,8 +213,11 @@ func TestAReleaseThatFailsSaysThatWorkIsDone(t *testing.T) {
 	s, _ := server(t)
 	proxy := faultproxy.New(t, s.Addr())
 	err := lockexec.PerformLockedWork(t.Context(), plainClient(t, proxy.Addr()), clientID, proxy.Refuse)
-	if !errors.Is(err, lockexec.ErrNotReleased) || errors.Is(err, lockexec.ErrLost) {
-		t.Errorf("got %v, want ErrNotReleased", err)
+	if !errors.Is(err, lockexec.ErrNotReleased) || errors.Is(err, lockexec.ErrLost) || errors.Is(err, lockexec.ErrUnavailable) {
+		t.Errorf("got %v, want ErrNotReleased alone", err)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("%v does not wrap the error of the connection", err)
 	}
 }
 
