@@ -8,6 +8,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,7 +29,7 @@ import (
 // it goes to processes of this program only, and into no log.
 type Target struct {
 	Places  []lock.Place  // one, or the three or more servers of a quorum
-	TLS     *TLS          // nil without TLS
+	TLS     *TLS          // for places with TLS; nil is the defaults
 	Timeout time.Duration // to connect, see lock.Request.ConnectTimeout
 }
 
@@ -133,9 +134,9 @@ func (c clients) Close() error {
 // command. It fails as Open does.
 func (t Target) Client(place lock.Place) (redis.UniversalClient, error) {
 	var config *tls.Config
-	if place.TLS && t.TLS != nil {
+	if place.TLS {
 		var err error
-		if config, err = t.TLS.Config(); err != nil {
+		if config, err = cmp.Or(t.TLS, &TLS{}).Config(); err != nil {
 			return nil, err
 		}
 	}
