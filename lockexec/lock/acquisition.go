@@ -24,6 +24,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if l.quorum() && (req.Capacity != Exclusive || req.Replicas > 0 || req.History > 0) {
 		return nil, ErrQuorum
 	}
+	if req.Wait != 0 && !l.quorum() && l.servers[0].listen == nil {
+		return nil, errClientKind
+	}
 	req.Holder.Slots = req.Capacity.wire()
 	record, err := req.Holder.encode()
 	if err != nil {
@@ -133,6 +136,10 @@ func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*
 		err = a.lease.awaitReplicas(ctx, a.req.Replicas, a.req.ConnectTimeout)
 		a.lease.unsettled = err != nil
 	}
+	if err == nil && reply.acquired && a.lease.overdue() {
+		err = a.confirmLate(ctx)
+		a.lease.unsettled = err != nil
+	}
 	if err == nil && reply.acquired {
 		return a.lease, nil
 	}
@@ -156,6 +163,16 @@ func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*
 			Revoked: reply.revoked(),
 		}
 	}
+}
+
+// confirmLate asks whether a lock is ours still, whose lease was over when the
+// answer came that had granted it.
+func (a *acquisition) confirmLate(ctx context.Context) error {
+	err := a.lease.Renew(ctx)
+	if errors.Is(err, ErrLost) { // nothing was done under it
+		return a.lease.failure(a.lease.locker.servers[0], acquiring, context.DeadlineExceeded, FaultTimeout)
+	}
+	return err
 }
 
 // errSpent can't be for a token that is asked for by one caller alone.

@@ -132,6 +132,8 @@ type ServerError struct {
 	Place string // the server's address, without credentials
 	Fault Fault
 	Err   error // as the client or the server put it
+
+	partly bool // some servers of a quorum did what was asked
 }
 
 func (e *ServerError) Error() string {

@@ -20,7 +20,7 @@ type Fault int
 
 // Faults of the way to the server, and refusals by it.
 const (
-	FaultOther       Fault = iota // an error reply without a kind of its own
+	FaultOther       Fault = iota // an error without a kind of its own
 	FaultUnreachable              // no connection was made: refused, no route, or no such host
 	FaultConnection               // a connection was cut
 	FaultTimeout                  // no answer in time
@@ -135,6 +135,8 @@ func classify(err error) Fault {
 		opErr            *net.OpError
 	)
 	switch {
+	case errors.Is(err, redis.ErrClosed): // by its owner, for good
+		return FaultOther
 	case errors.As(err, &opErr) && opErr.Op == "dial":
 		return FaultUnreachable
 	case errors.As(err, &unknownAuthority), errors.As(err, &hostname), errors.As(err, &invalid),

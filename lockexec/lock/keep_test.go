@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,4 +270,67 @@ func TestAnAnswerIsNeverTakenForATimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// An answer that comes when the lease is over grants nothing, unless the lock is
+// still there.
+func TestAnAnswerThatComesTooLateIsAskedForAgain(t *testing.T) {
+	for what, state := range map[string]int64{"there": 1, "gone": 0, "another's": -1} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{
+					answer: func(n int) (any, error) {
+						if n == 0 {
+							return []any{int64(1), "7"}, nil
+						}
+						return state, nil
+					},
+					delay: func(n int) time.Duration {
+						if n == 0 {
+							return time.Second
+						}
+						return 0
+					},
+				}
+				locker := fakeLease(f, time.Second).locker
+				time.Sleep(time.Second) // 0 is no instant
+				lease, err := locker.Acquire(t.Context(), Request{Name: "n", TTL: 500 * time.Millisecond})
+				switch {
+				case state == 1 && err != nil:
+					t.Error(err)
+				case state == 1 && lease.Expired() != nil:
+					t.Error("it has a lease that is over")
+				case state != 1 && (!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLost)):
+					t.Errorf("got %v, want ErrUnavailable", err)
+				}
+			})
+		})
+	}
+}
+
+// A try that released some servers of a quorum may have been the one that freed
+// the lock: then it was not lost.
+func TestAReleaseOfAQuorumInPartsIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		reachableFrom := func(from int) *fakeServer {
+			return &fakeServer{start: time.Now(), answer: func(n int) (any, error) {
+				switch {
+				case n < from:
+					return nil, refused
+				case n == from:
+					return int64(1), nil
+				default:
+					return int64(0), nil
+				}
+			}}
+		}
+		lease := fakeLease(reachableFrom(0), time.Minute)
+		for _, from := range []int{1, 1000} {
+			lease.locker.servers = append(lease.locker.servers, &server{client: reachableFrom(from), place: "fake"})
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

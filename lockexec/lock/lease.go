@@ -80,6 +80,13 @@ func (l *Lease) Expired() error {
 	return l.Overdue()
 }
 
+// overdue reports whether the safe end has passed, of a lease that has one.
+func (l *Lease) overdue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent != 0 && l.locker.now() >= l.safeEnd()
+}
+
 // Overdue returns the [*LostError] of a lease that was not renewed in time,
 // with the last renewal's failure as its cause. It does not look at the clock.
 func (l *Lease) Overdue() error {
@@ -243,21 +250,26 @@ func (l *Lease) keys() []string {
 // Release deletes the lock if it is still ours, trying until ctx is done
 // while the server can't be reached. It fails with [*LostError] when the lock
 // was gone or another's before it was asked to release it. When a reply got
-// lost on the way and the lock is gone at the next try, that is a success.
+// lost on the way and the lock is gone at the next try, that is a success, if
+// the request was sent before the safe end.
 //
 // Nothing may renew the lease meanwhile. When Release fails otherwise, the
 // server deletes the lock when its ttl is over.
 func (l *Lease) Release(ctx context.Context) error {
-	unsettled := false // a try may have released the lock without our knowing
+	// A try may have released the lock without our knowing. One that was sent
+	// after the safe end is no such excuse: the lock may have been another's
+	// before.
+	unsettled := false
 	var failure *ServerError
 	for retry := (backoff{most: min(lastBackoff, l.ttl/12)}); ; {
+		overdue := l.overdue()
 		state, err := l.releaseOnce(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil && failure != nil:
 			return failure // says more than that the time is over
 		case err != nil:
-			known := errors.As(err, &failure) && failure.Fault.undone()
-			unsettled = unsettled || !known
+			known := errors.As(err, &failure) && failure.Fault.undone() && !failure.partly
+			unsettled = unsettled || !known && !overdue
 			if failure == nil || !failure.Fault.passing() || !retry.sleep(ctx, l.ttl) {
 				return err
 			}

@@ -33,9 +33,13 @@ type Locker struct {
 }
 
 // New returns a Locker on the server, or the cluster, of client, which stays the
-// caller's to close. A [*redis.Client] and a [*redis.ClusterClient] will do; one
-// from [NewClient] or [NewClusterClient] notices time-outs sooner and costs
-// fewer round trips.
+// caller's to close: a [*redis.Client] or a [*redis.ClusterClient]; one from
+// [NewClient] or [NewClusterClient] notices time-outs sooner and costs fewer
+// round trips. Any other can take locks and give them back; a [Request] with
+// Wait or Replicas fails with it, and so does List.
+//
+// Those who wait are woken on a connection of their own, that has the client's
+// options but not its hooks.
 func New(client redis.UniversalClient) *Locker {
 	return &Locker{servers: []*server{newServer(client)}, now: Now}
 }

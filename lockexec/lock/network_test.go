@@ -225,3 +225,18 @@ func TestARenewalThatFailsIsNoLoss(t *testing.T) {
 		t.Errorf("the lock holds %q", got)
 	}
 }
+
+// A release that was sent when the lease was over says nothing of what happened
+// before it was.
+func TestALostReplyToALateReleaseIsALoss(t *testing.T) {
+	proxy, admin := proxied(t)
+	req := request()
+	req.TTL = time.Second
+	lease, err := lock.New(newClient(t, &redis.Options{Addr: proxy.Addr()})).Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, func() bool { return lease.Expired() != nil && get(t, admin, name) == "" }, "the lease has ended")
+	proxy.DropReply(scripts, faultproxy.ThenCut)
+	lostFor(t, lease.Release(t.Context()), lock.LossMissing)
+}

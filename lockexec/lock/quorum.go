@@ -73,7 +73,11 @@ func (v votes) outcome(ctx context.Context) (ownership, error) {
 		}
 		return gone, nil
 	default:
-		return gone, v.failure(ctx, failures)
+		err := v.failure(ctx, failures)
+		if failure, ok := errors.AsType[*ServerError](err); ok {
+			failure.partly = count[ours] > 0
+		}
+		return gone, err
 	}
 }
 

@@ -417,3 +417,56 @@ func useAll(t *testing.T, client *redis.Client, capacity lock.Capacity) (failure
 	}
 	return failures
 }
+
+// Without memory for a mark, the lock can be given back all the same: so it can
+// by who does not know what became of its holder.
+func TestALockIsReleasedWithoutMemory(t *testing.T) {
+	forEachVersion(t, "no memory", func(t *testing.T, version redistest.Option) {
+		s := redistest.Start(t, version)
+		client := newClient(t, &redis.Options{Addr: s.Addr()})
+		lease := acquire(t, client)
+		admin(t, s, "config", "set", "maxmemory-policy", "noeviction")
+		admin(t, s, "config", "set", "maxmemory", "1")
+		if err := lock.New(client).ReleaseToken(t.Context(), name, lease.Token(), lease.TTL(), 0, lock.End{}); err != nil {
+			t.Error(err)
+		}
+		if got := get(t, s.Client(t), name); got != "" {
+			t.Errorf("the lock still holds %q", got)
+		}
+	})
+}
+
+func TestAClientThatWasClosedIsNotAskedAgain(t *testing.T) {
+	client := newClient(t, &redis.Options{Addr: redistest.Start(t).Addr()})
+	client.Close()
+	req := request()
+	req.ConnectTimeout = time.Hour
+	if _, err := lock.New(client).Acquire(t.Context(), req); !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("got %v, want that of a closed client", err)
+	}
+}
+
+// What another kind of client can't do is an error.
+func TestOtherKindsOfClients(t *testing.T) {
+	s := redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
+	defer ring.Close()
+	locker := lock.New(ring)
+	lease := acquire(t, ring)
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	req := request()
+	req.Wait = time.Second
+	if _, err := locker.Acquire(t.Context(), req); err == nil {
+		t.Error("it waits")
+	}
+	req = request()
+	req.Replicas = 1
+	if _, err := locker.Acquire(t.Context(), req); err == nil {
+		t.Error("it asks for replicas")
+	}
+	if _, err := locker.List(t.Context(), lock.Listing{}); err == nil {
+		t.Error("it lists locks")
+	}
+}

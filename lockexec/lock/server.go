@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -53,9 +54,16 @@ func newServer(client redis.UniversalClient) *server {
 		s.node = client.MasterForKey
 		s.masters = client.ForEachMaster
 		s.lookAgain = client.ReloadState
+	default:
+		s.node = func(context.Context, string) (*redis.Client, error) { return nil, errClientKind }
+		s.masters = func(context.Context, func(context.Context, *redis.Client) error) error { return errClientKind }
 	}
 	return s
 }
+
+// errClientKind: other kinds of clients don't say where a key is, nor how to
+// make another connection to there.
+var errClientKind = errors.New("it takes a *redis.Client or a *redis.ClusterClient to wait in line, for replicas, and for lists")
 
 // classify finds the fault behind an error of the client.
 func (s *server) classify(ctx context.Context, err error) Fault {

@@ -17,7 +17,11 @@
 -- reply 1 released, 0 no lock, -1 another's
 local token, keep = ARGV[1], tonumber(ARGV[2])
 if ARGV[5] == '1' then
-  redis.call('SET', wake_list, 'spent', 'PX', spent_ttl)
+  -- Where there is no memory for the mark, there is none for that try's lock.
+  local marked = redis.pcall('SET', wake_list, 'spent', 'PX', spent_ttl)
+  if marked.err and not string.find(marked.err, 'OOM', 1, true) then
+    return marked
+  end
 end
 local state, failure, many = owned(lock, token)
 if failure then

@@ -27,7 +27,7 @@ func exclusion() []Mutant {
 			File:   "lockexec/lock/acquisition.go",
 			Old:    "a.lease.extend(sent)",
 			New:    "a.lease.extend(l.now())",
-			Test:   runPkg + "^TestALeaseThatIsOverBeforeTheStart$",
+			Test:   lockPkg + "^TestAnAnswerThatComesTooLateIsAskedForAgain$",
 		},
 		{
 			Name:   "replicas-count-from-their-sending",

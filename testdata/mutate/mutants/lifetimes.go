@@ -63,8 +63,8 @@ func lifetimes() []Mutant {
 			Name:   "ttl-of-a-spent-token",
 			Guards: "the mark of a spent token has one",
 			File:   scripts + "release.lua",
-			Old:    "redis.call('SET', wake_list, 'spent', 'PX', spent_ttl)",
-			New:    "redis.call('SET', wake_list, 'spent')",
+			Old:    "redis.pcall('SET', wake_list, 'spent', 'PX', spent_ttl)",
+			New:    "redis.pcall('SET', wake_list, 'spent')",
 			Test:   lockPkg + "^TestATryThatComesTooLateFindsItsTokenSpent$/^tcp$",
 		},
 		{
