@@ -282,9 +282,14 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 // on the calling goroutine, which must be the test's, every few milliseconds.
 func Eventually(t testing.TB, cond func() bool, msg string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); {
+	within(t, patience, cond, msg)
+}
+
+func within(t testing.TB, limit time.Duration, cond func() bool, msg string) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !cond(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, msg)
+			t.Fatalf("not within %v: %s", limit, msg)
 		}
 		time.Sleep(pollInterval)
 	}

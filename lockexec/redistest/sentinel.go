@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -83,11 +84,15 @@ func (s *Sentinel) URL() string {
 	return "redis-sentinel://" + strings.Join(s.Addrs(), ",") + "/" + s.Name
 }
 
+// failoverPatience bounds waits for a failover. Sentinels try again a while after one that did not come to an end, and on a
+// busy machine that happens.
+const failoverPatience = 3 * time.Minute
+
 // Primary returns the server that all Sentinels call the master, when they agree on one.
 func (s *Sentinel) Primary(t testing.TB) *Server {
 	t.Helper()
 	var primary *Server
-	Eventually(t, func() bool {
+	within(t, failoverPatience, func() bool {
 		names := map[string]bool{}
 		for _, sentinel := range s.Sentinels {
 			addr, _ := sentinel.ask(t, "sentinel", "get-master-addr-by-name", s.Name).([]any)
@@ -108,7 +113,7 @@ func (s *Sentinel) Primary(t testing.TB) *Server {
 func (s *Sentinel) AwaitPrimaryOtherThan(t testing.TB, old *Server) *Server {
 	t.Helper()
 	var primary *Server
-	Eventually(t, func() bool {
+	within(t, failoverPatience, func() bool {
 		primary = s.Primary(t)
 		return primary != old && primary.ask(t, "set", "redistest", "1", "px", "1") == "OK"
 	}, "another server is the primary")
@@ -119,7 +124,7 @@ func (s *Sentinel) AwaitPrimaryOtherThan(t testing.TB, old *Server) *Server {
 func (s *Sentinel) Failover(t testing.TB) *Server {
 	t.Helper()
 	old := s.Primary(t)
-	Eventually(t, func() bool {
+	within(t, failoverPatience, func() bool {
 		return s.Sentinels[0].ask(t, "sentinel", "failover", s.Name) == "OK"
 	}, "a Sentinel begins a failover")
 	return s.AwaitPrimaryOtherThan(t, old)
