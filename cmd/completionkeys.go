@@ -97,7 +97,7 @@ func (p *program) targetSoFar(ctx context.Context, cmd *cobra.Command, opts *loc
 			return connect.Target{}, false
 		}
 	}
-	if from.of("redis").fromFlag {
+	if from.of("redis").rank == asFlag {
 		opts.redis.places = parsedOnce(opts.redis.places)
 	}
 	target := opts.redis.resolve(from, p.environ, wrong)

@@ -19,16 +19,33 @@ import (
 type sources map[string]source
 
 type source struct {
-	text     string
-	fromFlag bool
+	text string
+	rank rank
 }
+
+// rank is which of the sources of a setting wins: the higher.
+type rank int
+
+const (
+	inFile rank = iota
+	inEnvironment
+	asFlag
+)
 
 // of returns the source of a setting; one at its default is named by its flag.
 func (s sources) of(name string) source {
 	if src, ok := s[name]; ok {
 		return src
 	}
-	return source{"--" + name, true}
+	return source{"--" + name, asFlag}
+}
+
+// beats reports whether a setting was given by a higher rank than another: where
+// two contradict each other, and are not given alike, that one is meant.
+func (s sources) beats(name, other string) bool {
+	a, given := s[name]
+	b, otherGiven := s[other]
+	return given && otherGiven && a.rank > b.rank
 }
 
 // problem is one thing that is wrong with one setting.
@@ -51,7 +68,7 @@ func (e *configError) Error() string {
 // code is 64 where a flag is to blame, else 78.
 func (e *configError) code() int {
 	for _, p := range e.problems {
-		if p.source.fromFlag {
+		if p.source.rank == asFlag {
 			return exitUsage
 		}
 	}
@@ -110,10 +127,10 @@ func loadConfig(flags, all *pflag.FlagSet, environ func(string) (string, bool)) 
 		switch {
 		case onlyFlags[f.Name]:
 		case f.Changed:
-			found[f.Name] = source{"--" + f.Name, true}
+			found[f.Name] = source{"--" + f.Name, asFlag}
 		default:
 			if name, value, ok := fromEnvironment(f, environ); ok {
-				set(f, source{name, false}, envValues(f, value)...)
+				set(f, source{name, inEnvironment}, envValues(f, value)...)
 			}
 		}
 	})

@@ -35,15 +35,19 @@ func readConfigFile(
 ) (*configFile, *configError) {
 	wrong := &configError{}
 	path, src := flags.Lookup("config").Value.String(), from.of("config")
+	if _, given := from["config"]; given && path == "" {
+		wrong.add(src, "is empty: is a variable of your shell empty?")
+		return nil, wrong
+	}
 	if path == "" {
 		for _, dir := range configDirs(environ) {
 			candidates := configFilesIn(dir)
 			if len(candidates) > 1 {
-				wrong.add(source{strings.Join(candidates, " and "), false}, "both exist: keep one of them")
+				wrong.add(source{strings.Join(candidates, " and "), inFile}, "both exist: keep one of them")
 				return nil, wrong
 			}
 			if len(candidates) == 1 {
-				path, src = candidates[0], source{candidates[0], false}
+				path, src = candidates[0], source{candidates[0], inFile}
 				break
 			}
 		}
@@ -54,17 +58,17 @@ func readConfigFile(
 
 	text, err := os.ReadFile(path)
 	if err != nil {
-		wrong.add(source{src.text, false}, "can't read the configuration file: %v", err)
+		wrong.add(source{src.text, inFile}, "can't read the configuration file: %v", err)
 		return nil, wrong
 	}
 	file := &configFile{path: path, text: string(text), viper: viper.NewWithOptions(viper.KeyDelimiter(groupMark))}
 	file.viper.SetConfigFile(path)
 	if format := strings.TrimPrefix(filepath.Ext(path), "."); !slices.Contains(configFormats, format) {
-		wrong.add(source{path, false}, "its name must end in one of .%s", strings.Join(configFormats, ", ."))
+		wrong.add(source{path, inFile}, "its name must end in one of .%s", strings.Join(configFormats, ", ."))
 		return nil, wrong
 	}
 	if err := file.viper.ReadInConfig(); err != nil {
-		wrong.add(source{path, false}, "%s", parseComplaint(err))
+		wrong.add(source{path, inFile}, "%s", parseComplaint(err))
 		return nil, wrong
 	}
 	return file, nil
@@ -96,6 +100,9 @@ func configFilesIn(dir string) []string {
 	for _, format := range configFormats {
 		path := filepath.Join(dir, "config."+format)
 		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = os.Lstat(path) // a link to nothing is no absence: who made it meant a file
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		case errors.Is(err, fs.ErrPermission) && dir == systemConfigDir:
@@ -132,6 +139,9 @@ func (c *configFile) entries(flags, all *pflag.FlagSet, wrong *configError) []fi
 		delete(settings, f.Name)
 		src := c.source(f.Name)
 		values, err := fileValues(f, raw)
+		if err == nil {
+			err = c.checkNumber(f, values)
+		}
 		if err != nil {
 			wrong.add(src, "%v", err)
 			return
@@ -182,20 +192,45 @@ func settingNames(flags *pflag.FlagSet) []string {
 // source names a setting in the file, with its line where that is found.
 func (c *configFile) source(name string) source {
 	if strings.Contains(name, "://") || strings.Contains(name, "@") {
-		return source{"a setting in " + c.path, false} // a URL that slipped; it may hold a password
+		return source{"a setting in " + c.path, inFile} // a URL that slipped; it may hold a password
 	}
 	text := name + " in " + c.path
-	line := 0
+	if line, _ := c.find(name); line > 0 {
+		text += ", line " + strconv.Itoa(line)
+	}
+	return source{text, inFile}
+}
+
+// find returns the number of the line in which a setting stands, and what
+// follows its name there; 0 where it is not found.
+func (c *configFile) find(name string) (line int, value string) {
 	for content := range strings.Lines(c.text) {
 		line++
 		key := strings.TrimLeft(content, " \t{,\"'")
 		rest, found := cutPrefixFold(key, name)
 		rest = strings.TrimLeft(rest, "\"' \t")
 		if found && (strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "=")) {
-			return source{text + ", line " + strconv.Itoa(line), false}
+			return line, strings.TrimSpace(rest[1:])
 		}
 	}
-	return source{text, false}
+	return 0, ""
+}
+
+// checkNumber refuses a whole number that is written in another way than that
+// which a flag takes: the format may have read something else than was meant
+// (YAML makes 8 of 010).
+func (c *configFile) checkNumber(f *pflag.Flag, values []string) error {
+	if kind := f.Value.Type(); kind != "code" && kind != "number" {
+		return nil
+	}
+	_, text := c.find(f.Name)
+	if end := strings.IndexAny(text, " \t,}#"); end >= 0 {
+		text = text[:end]
+	}
+	if text == "" || text[0] < '0' || text[0] > '9' || slices.Contains(values, text) {
+		return nil
+	}
+	return fmt.Errorf("must be written as a plain decimal number, not %s", quoted(text))
 }
 
 // fileValues turns what the file's format made of a value back into text for

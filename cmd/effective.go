@@ -62,7 +62,7 @@ func (s sources) origin(name string) (kind, where string) {
 	switch {
 	case !given:
 		return "default", ""
-	case src.fromFlag:
+	case src.rank == asFlag:
 		return "flag", src.text
 	case inFile:
 		return "file", file

@@ -31,11 +31,11 @@ func (o *forceOptions) addFlags(fs *pflag.FlagSet) {
 func (o *forceOptions) check(from sources, wrong *configError) {
 	for name, given := range map[string]bool{"now": o.now, "yes": o.yes} {
 		if given && !o.force {
-			wrong.add(source{"--" + name, true}, "is of use with --force only")
+			wrong.add(source{"--" + name, asFlag}, "is of use with --force only")
 		}
 	}
 	if _, given := from["token"]; given && o.force {
-		wrong.add(source{"--force", true}, "and %s exclude each other: who has the token needs no force", from.of("token").text)
+		wrong.add(source{"--force", asFlag}, "and %s exclude each other: who has the token needs no force", from.of("token").text)
 	}
 }
 
@@ -53,11 +53,43 @@ func (p *program) runForce(cmd *cobra.Command, opts *tokenOptions, key string) e
 	}
 	if !opts.forced.yes && !isTerminal(os.Stdin) {
 		return usageErrorf("release --force asks before it takes a lock from its holder, but there is no terminal to ask on: "+
-			"look at the holder with \"redlockrun status %s\", then add --yes", shellLine([]string{key}))
+			"look at the holder with \"%s\", then add --yes", p.sameWith(cmd, "status", from, key))
 	}
 	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
 		return p.forceHere(ctx, opts, locker, name)
 	})
+}
+
+// sameWith returns the line of another command that looks where this one does.
+func (p *program) sameWith(cmd *cobra.Command, other string, from sources, key string) string {
+	words := []string{programName(), other, key}
+	target, _, err := cmd.Root().Find(words[1:2])
+	if err != nil {
+		return shellLine(words)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		src, given := from[f.Name]
+		if !given || src.rank != asFlag || target.Flags().Lookup(f.Name) == nil || !asksElsewhere(f) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if secret(f.Name) {
+				value = maskedPlace(value)
+			}
+			words = append(words, "--"+f.Name+"="+value)
+		}
+	})
+	return shellLine(words)
+}
+
+// asksElsewhere reports whether a flag says which lock is meant, and where.
+func asksElsewhere(f *pflag.Flag) bool {
+	return f.Name == "prefix" || f.Name == "config" || f.Name == "redis" ||
+		strings.HasPrefix(f.Name, "redis-") || strings.HasPrefix(f.Name, "tls-")
 }
 
 func (p *program) forceHere(ctx context.Context, opts *tokenOptions, locker *lock.Locker, name string) error {

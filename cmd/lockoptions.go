@@ -100,11 +100,17 @@ const (
 
 // check notes what can't be meant, and returns where the lock is kept.
 func (o *lockOptions) check(from sources, environ func(string) (string, bool), wrong *configError) connect.Target {
-	if o.output.quiet && o.output.verbose {
+	switch {
+	case !o.output.quiet || !o.output.verbose:
+	case from.beats("quiet", "verbose"):
+		o.output.verbose = false
+	case from.beats("verbose", "quiet"):
+		o.output.quiet = false
+	default:
 		wrong.add(from.of("quiet"), "and %s exclude each other", from.of("verbose").text)
 	}
-	if o.noWait {
-		if wait := from.of("wait"); o.wait != 0 && wait.fromFlag && from.of("no-wait").fromFlag {
+	if o.noWait && !from.beats("wait", "no-wait") {
+		if wait := from.of("wait"); o.wait != 0 && wait.rank == asFlag && from.of("no-wait").rank == asFlag {
 			wrong.add(from.of("no-wait"), "and %s exclude each other", wait.text)
 		}
 		o.wait = 0 // also one that is configured
@@ -163,7 +169,7 @@ func (o *lockOptions) fullName(key string, from sources, wrong *configError) (st
 		case bad.Part == "prefix":
 			setting = "prefix"
 		case bad.Part == "name":
-			reason = "makes the name " + reason
+			reason = "the name " + reason
 		case key == "":
 			reason += ": is a variable of your shell empty?"
 		}
