@@ -35,6 +35,27 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	}
 }
 
+// checkShortFlags refuses -k= without a value, of which pflag makes the value
+// "=": all jobs whose variable is empty would share that key.
+func checkShortFlags(flags *pflag.FlagSet, args []string) error {
+	for _, arg := range args {
+		letters, ended := strings.CutSuffix(arg, "=")
+		if !ended || len(letters) < 2 || letters[0] != '-' || letters[1] == '-' {
+			continue
+		}
+		for i, letter := range letters[1:] {
+			flag := flags.ShorthandLookup(string(letter))
+			if flag == nil || flag.NoOptDefVal == "" && i < len(letters)-2 {
+				break // not ours, or the rest is a value
+			}
+			if flag.NoOptDefVal == "" {
+				return usageErrorf("--%s is empty: is a variable of your shell empty? Quote it (--%s \"$NAME\")", flag.Name, flag.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // quoteValue puts the value before what is wrong with it, as far as it may be
 // shown.
 func quoteValue(flag *pflag.Flag, value string, problem error) string {

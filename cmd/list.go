@@ -84,7 +84,11 @@ func (p *program) listHere(ctx context.Context, opts *listOptions, locker *lock.
 		return printJSON(p.stdout, all)
 	}
 	if len(locks) == 0 {
-		opts.output.logger().Warn("no lock is held", "event", "none_held")
+		none := "no lock is held"
+		if pattern != "" {
+			none = "no lock is held whose key matches " + quoted(pattern)
+		}
+		opts.output.logger().Warn(none, "event", "none_held")
 		return nil
 	}
 	_, err = io.WriteString(p.stdout, cutLines(listText(locks, opts.prefix), p.width()))

@@ -95,8 +95,18 @@ func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// One write per message, so that it stays whole among the child's own.
-	_, err := io.WriteString(h.writer, "redlockrun: "+record.Message+"\n")
+	_, err := io.WriteString(h.writer, "redlockrun: "+printableLines(record.Message)+"\n")
 	return err
+}
+
+// printableLines makes a message safe for a terminal, whatever users and files
+// brought into it. A message of ours goes on in lines that are indented.
+func printableLines(message string) string {
+	lines := strings.Split(message, "\n  ")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n  ")
 }
 
 func (h *textHandler) WithAttrs([]slog.Attr) slog.Handler { return h }

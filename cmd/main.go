@@ -15,6 +15,8 @@
 package cmd
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -85,15 +87,36 @@ type program struct {
 func (p *program) run(args []string) ending {
 	out := &output{format: presetFormat(args, p.environ), writer: p.stderr}
 	root := p.newRootCommand(out)
-	root.SetArgs(p.takeCommand(root, args, out))
-	root.SetOut(p.stdout)
+	args = p.takeCommand(root, args, out)
+	root.SetArgs(args)
+	help := &watchedWriter{Writer: p.stdout}
+	root.SetOut(help)
 	root.SetErr(p.stderr)
-	end := endingOf(root.Execute())
+	err := checkShortFlags(root.Flags(), args)
+	if err == nil {
+		err = cmp.Or(root.Execute(), help.err)
+	}
+	end := endingOf(err)
 	if end.event == "skipped" && (out.format == jsonFormat || isTerminal(os.Stderr)) {
 		end.level = slog.LevelWarn // else cron would mail that there was nothing to do
 	}
 	end.reportWithin(lastWords, out.logger())
 	return end
+}
+
+// watchedWriter remembers that something could not be written, as cobra does not
+// say so; unless it was for a reader that has seen enough.
+type watchedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *watchedWriter) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if err != nil && w.err == nil && !errors.Is(err, syscall.EPIPE) {
+		w.err = err
+	}
+	return n, err
 }
 
 // lastWords is how long the end waits for whoever should read standard error.

@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,17 @@ func wasClosed(file *os.File) bool {
 	}
 	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
+}
+
+// readerGone reports whether the other end of a pipe was closed.
+func readerGone(stream io.Writer) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	look := []unix.PollFd{{Fd: int32(file.Fd())}} //nolint:gosec // descriptors are small
+	n, err := unix.Poll(look, 0)
+	return err == nil && n > 0 && look[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 }
 
 // columns returns the width of a terminal, or 0 if it can't be told.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -86,6 +87,7 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 // acquireHere takes a lock for whoever started this program, and prints its token.
 func (p *program) acquireHere(ctx context.Context, opts *lockOptions, locker *lock.Locker, name string, asJSON bool) error {
 	line := newWaitingLine(os.Stderr, opts.output.logger(), opts.progress, opts.output.format == jsonFormat || opts.output.quiet)
+	asked := time.Now()
 	holder := lock.NewHolder(opts.label, "acquire")
 	holder.PID = os.Getppid() // who will have the token
 	lease, err := locker.Acquire(ctx, lock.Request{
@@ -99,6 +101,8 @@ func (p *program) acquireHere(ctx context.Context, opts *lockOptions, locker *lo
 	if err != nil {
 		return &byTokenError{err}
 	}
+	opts.output.logger().Info("acquired "+name+", fence "+strconv.FormatInt(lease.Fence(), 10),
+		"event", "acquired", "lock", name, "fence", lease.Fence(), "ttl_ms", opts.ttl.Milliseconds(), "waited_ms", time.Since(asked).Milliseconds())
 	if asJSON {
 		err = json.NewEncoder(p.stdout).Encode(acquired{
 			Key: name, Token: lease.Token(), Fence: lease.Fence(),
@@ -143,7 +147,7 @@ EXIT STATUS
 		Args:              oneKey,
 		ValidArgsFunction: p.completeKey(&opts.lockOptions),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
+			return p.byToken(cmd, opts, args[0], "renewed", func(ctx context.Context, lease *lock.Lease) error {
 				return lease.RenewWithin(ctx)
 			})
 		},
@@ -183,7 +187,7 @@ EXIT STATUS
 			if opts.forced.force {
 				return p.runForce(cmd, opts, args[0])
 			}
-			return p.byToken(cmd, opts, args[0], func(ctx context.Context, lease *lock.Lease) error {
+			return p.byToken(cmd, opts, args[0], "released", func(ctx context.Context, lease *lock.Lease) error {
 				lease.Record(opts.history, lock.End{How: lock.Released})
 				return lease.Release(ctx)
 			})
@@ -198,9 +202,10 @@ EXIT STATUS
 	return cmd
 }
 
-// byToken does something with a lock that another process has taken.
+// byToken does something with a lock that another process has taken; done is
+// what has happened then.
 func (p *program) byToken(
-	cmd *cobra.Command, opts *tokenOptions, key string, do func(context.Context, *lock.Lease) error,
+	cmd *cobra.Command, opts *tokenOptions, key, done string, do func(context.Context, *lock.Lease) error,
 ) error {
 	from, wrong, err := p.load(cmd)
 	if err != nil {
@@ -226,6 +231,7 @@ func (p *program) byToken(
 		if err != nil {
 			return &byTokenError{err}
 		}
+		opts.output.logger().Info(done+" "+name, "event", done, "lock", name)
 		return nil
 	})
 }

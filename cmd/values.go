@@ -207,10 +207,11 @@ func (v waitValue) Set(text string) error {
 		*v.to = lock.Forever
 		return nil
 	}
-	if err := durationValue(v).Set(text); err != nil {
-		return fmt.Errorf("%w, or forever", err)
+	err := durationValue(v).Set(text)
+	if err == nil || strings.HasPrefix(text, "-") {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w, or forever", err)
 }
 
 // slotsValue is a number of holders.

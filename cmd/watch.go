@@ -16,8 +16,8 @@ const (
 	watchRows  = 6 // of holders, and of waiters: a small terminal has 24
 )
 
-// watch shows how the lock stands, again and again, until a signal ends it. An
-// error ends it only before anything was shown: an outage passes, and what comes
+// watch shows how the lock stands, again and again, until a signal ends it, or
+// nobody reads it any more. An error ends it only before anything was shown: an outage passes, and what comes
 // after it is what one watches for. Success markers are not looked for, which
 // would go through all keys each time.
 func (p *program) watch(ctx context.Context, l looker) error {
@@ -46,6 +46,9 @@ func (p *program) watch(ctx context.Context, l looker) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(watchEvery):
+		}
+		if readerGone(p.stdout) {
+			return nil
 		}
 	}
 }
