@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/proc"
-	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
 func lockClient(t *testing.T, addr string) *redis.Client {
@@ -177,11 +175,21 @@ func waitForFile(path string) {
 // The heart of it: whatever becomes of the connection, the whole tree of the
 // command is dead before the server could give the lock to another.
 func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
-	for what, fault := range map[string]func(p *faultproxy.Proxy){
-		"nobody listens":           (*faultproxy.Proxy).Refuse,
-		"black hole":               (*faultproxy.Proxy).BlackHole,
-		"renewals are not heard":   func(p *faultproxy.Proxy) { p.HoldRequests(faultproxy.Command("eval")) },
-		"replies do not come back": func(p *faultproxy.Proxy) { p.DropReplies(faultproxy.Command("eval"), faultproxy.ThenHang) },
+	for what, test := range map[string]struct {
+		fault   func(p *faultproxy.Proxy)
+		timeout time.Duration
+		want    error
+	}{
+		"nobody listens": {fault: (*faultproxy.Proxy).Refuse, want: lockexec.ErrLost},
+		"black hole":     {fault: (*faultproxy.Proxy).BlackHole, want: lockexec.ErrLost},
+		"renewals are not heard": {
+			fault: func(p *faultproxy.Proxy) { p.HoldRequests(faultproxy.Command("eval")) }, want: lockexec.ErrLost,
+		},
+		"replies do not come back": {
+			fault: func(p *faultproxy.Proxy) { p.DropReplies(faultproxy.Command("eval"), faultproxy.ThenHang) }, want: lockexec.ErrLost,
+		},
+		// It is being stopped already, and has time for that beyond the lease.
+		"a time-out before": {fault: (*faultproxy.Proxy).BlackHole, timeout: 1200 * time.Millisecond, want: lockexec.ErrTimeout},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +199,7 @@ func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
 			gone := make(chan lock.Instant, 1)
 			go func() {
 				waitForFile(stamps)
-				fault(proxy)
+				test.fault(proxy)
 				for admin.Exists(t.Context(), lockName).Val() != 0 {
 					time.Sleep(time.Millisecond)
 				}
@@ -199,12 +207,12 @@ func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
 			}()
 			exe, _ := os.Executable()
 			_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
-				Name: lockName, TTL: 2 * time.Second,
+				Name: lockName, TTL: 2 * time.Second, Timeout: test.timeout,
 				// A grandchild in a session of its own; both ignore TERM.
 				Command: []string{"sh", "-c", `trap "" TERM; "$0" note-time "$1"; true`, exe, stamps},
 			})
-			if !errors.Is(err, lockexec.ErrLost) {
-				t.Errorf("got %v, want ErrLost", err)
+			if !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
 			}
 			free := <-gone
 			if last := lastStamp(t, stamps); last >= free {
@@ -471,33 +479,6 @@ func TestALeaseThatIsOverBeforeTheStart(t *testing.T) {
 	}
 }
 
-// A program may wait for any child that it has, as the first process of a
-// container should: then Run can't know how the command ended.
-func TestAStatusThatAnotherTookIsNoSuccess(t *testing.T) {
-	_, admin := server(t)
-	opts := lockexec.Options{
-		Name: lockName, Command: []string{"sh", "-c", "exec sleep 1000"}, Once: "day",
-		Observe: func(e lockexec.Event) {
-			if e.Kind != lockexec.Started {
-				return
-			}
-			_ = syscall.Kill(e.PID, syscall.SIGKILL)
-			var status syscall.WaitStatus
-			if _, err := syscall.Wait4(e.PID, &status, 0, nil); err != nil {
-				t.Skip("Run was faster, and has it")
-			}
-		},
-	}
-	status, err := lockexec.Run(t.Context(), lock.New(admin), opts)
-	if !errors.Is(err, lockexec.ErrStatusUnknown) || !status.Unknown {
-		t.Errorf("got %v, %v, want ErrStatusUnknown", status, err)
-	}
-	opts.Command, opts.Observe = []string{"true"}, nil
-	if _, err := lockexec.Run(t.Context(), lock.New(admin), opts); err != nil {
-		t.Errorf("the next run: %v", err)
-	}
-}
-
 // A channel of signals that is closed has no more of them.
 func TestAClosedChannelOfSignals(t *testing.T) {
 	_, admin := server(t)
@@ -523,29 +504,4 @@ func TestAClosedChannelOfSignals(t *testing.T) {
 			t.Errorf("got %v, %v", status, err)
 		}
 	})
-}
-
-// What is left running is nobody's business any more, also in a program that
-// goes on for long.
-func TestWhatIsLeftIsNotWatchedForEver(t *testing.T) {
-	_, admin := server(t)
-	dir := t.TempDir()
-	_, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{
-		Name: lockName, Command: []string{"sh", "-c", "sleep 1000 & echo $! >" + dir + "/pid"}, Leftovers: lockexec.LeaveLeftovers,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(readFile(dir + "/pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Kill(pid, syscall.SIGKILL)
-	redistest.Eventually(t, func() bool {
-		stacks := make([]byte, 1<<20)
-		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "lockexec/proc.")
-	}, "no goroutine of package proc is left")
-	if syscall.Kill(pid, 0) != nil {
-		t.Error("what was to be left alone has ended")
-	}
 }
