@@ -71,7 +71,8 @@ func (s stat) dead() bool {
 
 // runningMember returns a member of a process group that is not dead, 0 if there
 // is none; last is what it returned before. Where members can't be seen, the
-// group's number stands for one.
+// group's number stands for one: also where /proc hides the processes of others
+// (hidepid), of whom the first process is one.
 func runningMember(group, last int) int {
 	runs := func(pid int) bool {
 		s := statOf(pid)
@@ -80,7 +81,7 @@ func runningMember(group, last int) int {
 	if last != 0 && runs(last) {
 		return last
 	}
-	if !canSeeTree() {
+	if !canSeeTree() || statOf(1).state == "" {
 		return group
 	}
 	for range 2 { // as one may be born behind the look
