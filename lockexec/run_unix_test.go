@@ -4,11 +4,14 @@ package lockexec_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redlockrun/redlockrun/lockexec"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
@@ -64,5 +67,37 @@ func TestWhatIsLeftIsNotWatchedForEver(t *testing.T) {
 	}, "no goroutine of package proc is left")
 	if syscall.Kill(pid, 0) != nil {
 		t.Error("what was to be left alone has ended")
+	}
+}
+
+// A command that was stopped may have lost its lock meanwhile: it goes on when
+// that was asked for, and not before.
+func TestACommandThatLostItsLockIsNotContinued(t *testing.T) {
+	_, admin := server(t)
+	stamps := filepath.Join(t.TempDir(), "stamps")
+	exe, _ := os.Executable()
+	signals := make(chan os.Signal, 1)
+	var before string
+	_, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{
+		Name: lockName, Command: []string{exe, "note-time", stamps}, Signals: signals,
+		Observe: func(e lockexec.Event) {
+			switch e.Kind {
+			case lockexec.Started:
+				go func() {
+					waitForFile(stamps)
+					_ = syscall.Kill(e.PID, syscall.SIGSTOP)
+				}()
+			case lockexec.Stopped:
+				before = readFile(stamps)
+				admin.Set(t.Context(), lockName, "another", time.Minute)
+				signals <- syscall.SIGCONT
+			}
+		},
+	})
+	if !errors.Is(err, lockexec.ErrLost) {
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	if after := readFile(stamps); after != before {
+		t.Errorf("it ran on, from %d to %d bytes of stamps", len(before), len(after))
 	}
 }

@@ -155,7 +155,7 @@ func exclusion() []Mutant {
 			File:   "lockexec/supervise.go",
 			Old:    "case sig == sigCont:\n		s.askToResume(ctx)",
 			New:    "case sig == sigCont:\n		s.resume(nil)",
-			Test:   "./cmd ^TestTheLockIsLostWhileTheJobIsStopped$",
+			Test:   runPkg + "^TestACommandThatLostItsLockIsNotContinued$",
 		},
 		{
 			Name:   "min-hold",
