@@ -175,21 +175,12 @@ func waitForFile(path string) {
 // The heart of it: whatever becomes of the connection, the whole tree of the
 // command is dead before the server could give the lock to another.
 func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
-	for what, test := range map[string]struct {
-		fault   func(p *faultproxy.Proxy)
-		timeout time.Duration
-		want    error
-	}{
-		"nobody listens": {fault: (*faultproxy.Proxy).Refuse, want: lockexec.ErrLost},
-		"black hole":     {fault: (*faultproxy.Proxy).BlackHole, want: lockexec.ErrLost},
-		"renewals are not heard": {
-			fault: func(p *faultproxy.Proxy) { p.HoldRequests(faultproxy.Command("eval")) }, want: lockexec.ErrLost,
-		},
-		"replies do not come back": {
-			fault: func(p *faultproxy.Proxy) { p.DropReplies(faultproxy.Command("eval"), faultproxy.ThenHang) }, want: lockexec.ErrLost,
-		},
-		// It is being stopped already, and has time for that beyond the lease.
-		"a time-out before": {fault: (*faultproxy.Proxy).BlackHole, timeout: 1200 * time.Millisecond, want: lockexec.ErrTimeout},
+	const ttl = 3 * time.Second
+	for what, fault := range map[string]func(p *faultproxy.Proxy){
+		"nobody listens":           (*faultproxy.Proxy).Refuse,
+		"black hole":               (*faultproxy.Proxy).BlackHole,
+		"renewals are not heard":   func(p *faultproxy.Proxy) { p.HoldRequests(faultproxy.Command("eval")) },
+		"replies do not come back": func(p *faultproxy.Proxy) { p.DropReplies(faultproxy.Command("eval"), faultproxy.ThenHang) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -199,24 +190,28 @@ func TestTheCommandIsDeadBeforeItsLeaseEnds(t *testing.T) {
 			gone := make(chan lock.Instant, 1)
 			go func() {
 				waitForFile(stamps)
-				test.fault(proxy)
+				fault(proxy)
 				for admin.Exists(t.Context(), lockName).Val() != 0 {
 					time.Sleep(time.Millisecond)
 				}
 				gone <- lock.Now()
 			}()
 			exe, _ := os.Executable()
+			var safeEnd lock.Instant
 			_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, proxy.Addr())), lockexec.Options{
-				Name: lockName, TTL: 2 * time.Second, Timeout: test.timeout,
+				Name: lockName, TTL: ttl,
+				Observe: func(e lockexec.Event) { safeEnd = max(safeEnd, e.SafeEnd) },
 				// A grandchild in a session of its own; both ignore TERM.
 				Command: []string{"sh", "-c", `trap "" TERM; "$0" note-time "$1"; true`, exe, stamps},
 			})
-			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+			if !errors.Is(err, lockexec.ErrLost) {
+				t.Errorf("got %v, want ErrLost", err)
 			}
 			free := <-gone
 			if last := lastStamp(t, stamps); last >= free {
 				t.Errorf("the command ran at %v, but the lock was free at %v", last, free)
+			} else if last >= safeEnd.Add(-lockexec.KillMargin(ttl)/4) {
+				t.Errorf("the command ran at %v, too near to the safe end at %v", last, safeEnd)
 			}
 		})
 	}
