@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlockrun/redlockrun/lockexec/faultproxy"
 	"github.com/redlockrun/redlockrun/lockexec/lock"
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
@@ -35,15 +36,18 @@ type guarded struct {
 	ended      chan struct{}
 }
 
+// place is a server, or a proxy before one.
+type place interface{ URL() string }
+
 // startGuarded starts the program with flags on the server, and waits until
 // everything below it runs.
-func startGuarded(t *testing.T, server *redistest.Server, flags ...string) *guarded {
+func startGuarded(t *testing.T, server place, flags ...string) *guarded {
 	t.Helper()
 	return startGuardedBy(t, nil, server, flags...)
 }
 
 // startGuardedBy does so with attributes for the program's process.
-func startGuardedBy(t *testing.T, attr *syscall.SysProcAttr, server *redistest.Server, flags ...string) *guarded {
+func startGuardedBy(t *testing.T, attr *syscall.SysProcAttr, server place, flags ...string) *guarded {
 	t.Helper()
 	g := &guarded{t: t, dir: t.TempDir(), stderr: new(bytes.Buffer), ended: make(chan struct{})}
 	args := append([]string{"--key", "k", "--redis", server.URL()}, flags...)
@@ -194,8 +198,11 @@ func TestTheSupervisorDies(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV} { // SEGV: a crash, with a stack trace
 		t.Run(sig.String(), func(t *testing.T) {
 			server, admin := guardServer(t)
-			g := startGuarded(t, server, "--ttl", "1h")
+			proxy := faultproxy.New(t, server.Addr())
+			g := startGuarded(t, proxy, "--ttl", "1h")
 			free := freeAt(t, admin)
+			// Who releases first and kills then would leave time between.
+			proxy.DelayReplies(300 * time.Millisecond)
 			_ = syscall.Kill(g.supervisor, sig)
 			g.expectNoOverlap(<-free)
 			if got := g.status(); got != "125" {
