@@ -92,7 +92,10 @@ func (p *program) run(args []string) ending {
 	help := &watchedWriter{Writer: p.stdout}
 	root.SetOut(help)
 	root.SetErr(p.stderr)
-	err := checkShortFlags(root.Flags(), args)
+	var err error
+	if p.dashes {
+		err = checkShortFlags(root.Flags(), args)
+	}
 	if err == nil {
 		err = cmp.Or(root.Execute(), help.err)
 	}
