@@ -81,13 +81,13 @@ func TestACommandThatLostItsLockIsNotContinued(t *testing.T) {
 	_, err := lockexec.Run(t.Context(), lock.New(admin), lockexec.Options{
 		Name: lockName, Command: []string{exe, "note-time", stamps}, Signals: signals,
 		Observe: func(e lockexec.Event) {
-			switch e.Kind {
-			case lockexec.Started:
+			if e.Kind == lockexec.Started {
 				go func() {
 					waitForFile(stamps)
 					_ = syscall.Kill(e.PID, syscall.SIGSTOP)
 				}()
-			case lockexec.Stopped:
+			}
+			if e.Kind == lockexec.Stopped {
 				before = readFile(stamps)
 				admin.Set(t.Context(), lockName, "another", time.Minute)
 				signals <- syscall.SIGCONT
