@@ -425,8 +425,20 @@ func TestALockIsReleasedWithoutMemory(t *testing.T) {
 		s := redistest.Start(t, version)
 		client := newClient(t, &redis.Options{Addr: s.Addr()})
 		lease := acquire(t, client)
+		readers := request()
+		readers.Name, readers.Capacity = name+"_shared", lock.Shared
+		shared, err := lock.New(client).Acquire(t.Context(), readers)
+		if err != nil {
+			t.Fatal(err)
+		}
 		admin(t, s, "config", "set", "maxmemory-policy", "noeviction")
 		admin(t, s, "config", "set", "maxmemory", "1")
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("it is not renewed: %v", err)
+		}
+		if err := shared.Renew(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("renewing a shared lock: %v, want ErrUnavailable", err)
+		}
 		if err := lock.New(client).ReleaseToken(t.Context(), name, lease.Token(), lease.TTL(), 0, lock.End{}); err != nil {
 			t.Error(err)
 		}
