@@ -69,7 +69,7 @@ func (p *program) sameWith(cmd *cobra.Command, other string, from sources, key s
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		src, given := from[f.Name]
-		if !given || src.rank != asFlag || target.Flags().Lookup(f.Name) == nil || !asksElsewhere(f) {
+		if !given || src.rank != asFlag || target.Flags().Lookup(f.Name) == nil || !asksElsewhere(f.Name) {
 			return
 		}
 		values := []string{f.Value.String()}
@@ -87,9 +87,9 @@ func (p *program) sameWith(cmd *cobra.Command, other string, from sources, key s
 }
 
 // asksElsewhere reports whether a flag says which lock is meant, and where.
-func asksElsewhere(f *pflag.Flag) bool {
-	return f.Name == "prefix" || f.Name == "config" || f.Name == "redis" ||
-		strings.HasPrefix(f.Name, "redis-") || strings.HasPrefix(f.Name, "tls-")
+func asksElsewhere(flag string) bool {
+	return flag == "prefix" || flag == "config" || flag == "redis" ||
+		strings.HasPrefix(flag, "redis-") || strings.HasPrefix(flag, "tls-")
 }
 
 func (p *program) forceHere(ctx context.Context, opts *tokenOptions, locker *lock.Locker, name string) error {

@@ -22,11 +22,10 @@ import (
 // also where it did so on a signal that was passed on. The errors of a command
 // that did not run are [*proc.StartError], [*InterruptedError], [ErrLocked],
 // [ErrDone], [*lock.CapacityError], [ErrUnavailable], [ErrNotPermitted], and the
-// cause of ctx. [ErrLost] means
-// that the lock was lost, and the command stopped for it, and [ErrTimeout]
-// that it ran for too long; [ErrStatusUnknown] that it ran, and that is all. A
-// release that fails is a warning in the log: the
-// lock expires by itself.
+// cause of ctx. [ErrLost] means that the lock was lost, and the command stopped
+// for it, and [ErrTimeout] that it ran for too long; [ErrStatusUnknown] that it
+// ran, and that is all. A release that fails is a warning in the log: the lock
+// expires by itself.
 //
 // If the lease can't be renewed, the whole tree of the command is dead before
 // [lock.Lease.SafeEnd], also when Redis does not answer at all.
