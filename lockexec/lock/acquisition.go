@@ -134,11 +134,11 @@ func (a *acquisition) args(uptime time.Duration) []any {
 func (a *acquisition) end(ctx context.Context, reply acquireReply, err error) (*Lease, error) {
 	if err == nil && reply.acquired && a.req.Replicas > 0 {
 		err = a.lease.awaitReplicas(ctx, a.req.Replicas, a.req.ConnectTimeout)
-		a.lease.unsettled = err != nil
+		a.lease.unsettled = a.lease.unsettled || err != nil
 	}
 	if err == nil && reply.acquired && a.lease.overdue() {
 		err = a.confirmLate(ctx)
-		a.lease.unsettled = err != nil
+		a.lease.unsettled = a.lease.unsettled || err != nil
 	}
 	if err == nil && reply.acquired {
 		return a.lease, nil
