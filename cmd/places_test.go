@@ -167,6 +167,9 @@ func TestARunOnAQuorum(t *testing.T) {
 		t.Errorf("another run: exit code %d, want 75", code)
 	}
 	waiter := startJob(t, append(flags, "--wait", "forever")...)
+	eventually(t, "all servers have the lock", func() bool {
+		return value(servers[0]) != "" && value(servers[0]) == value(servers[1]) && value(servers[1]) == value(servers[2])
+	})
 	servers[1].Kill()
 	if code := runNow(t, flags...); code != 75 {
 		t.Errorf("another run without one server: exit code %d, want 75", code)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -85,6 +86,33 @@ func TestKeepRenewsEveryThirdOfTheTTL(t *testing.T) {
 		}
 		if end := lease.SafeEnd(); end != Instant(30*time.Second-152*time.Millisecond) {
 			t.Errorf("safe end %v, want 15 s + ttl - 1 %% - 2 ms", time.Duration(end))
+		}
+	})
+}
+
+// The acquisition did not wait for all servers of a quorum. Until those that
+// lack the lock have it, one failure more is one too many.
+func TestKeepRenewsAQuorumAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fakes []*fakeServer
+		var lease *Lease
+		for range 3 {
+			f := &fakeServer{answer: func(int) (any, error) { return int64(1), nil }}
+			one := fakeLease(f, 15*time.Second)
+			if fakes = append(fakes, f); lease == nil {
+				lease = one
+				continue
+			}
+			lease.locker.servers = append(lease.locker.servers, one.locker.servers...)
+		}
+		if err := keepFor(lease, 11*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fakes {
+			want := []time.Duration{0, 5 * time.Second, 10 * time.Second}
+			if got := f.times(); !slices.Equal(got, want) {
+				t.Errorf("renewed at %v, want %v", got, want)
+			}
 		}
 	})
 }

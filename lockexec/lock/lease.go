@@ -23,8 +23,8 @@ type Lease struct {
 
 	extended chan struct{} // has room for one
 
-	// unsettled: a try to acquire may still be on its way, and must not take
-	// the lock when it comes.
+	// unsettled: a try to acquire or to restore may still be on its way, and must
+	// not take the lock when it comes.
 	unsettled bool
 
 	// What the release is to do beside: see Succeed, KeepFor and Record.
@@ -172,7 +172,9 @@ func (l *Lease) lost(state ownership) *LostError {
 }
 
 // Keep renews the lease every third of its ttl until ctx is done, and returns
-// nil, or until the lock is lost, and returns a [*LostError]. A renewal that
+// nil, or until the lock is lost, and returns a [*LostError]. That of a quorum
+// is renewed at once, too, so that all servers have it: the acquisition did not
+// wait for those that were late, or did not count yet. A renewal that
 // fails otherwise is tried again at once and then with short pauses; each
 // such failure goes to log. Keep does not look at the safe end: whoever has
 // work to stop watches that, on a goroutine that no server can hold up.
@@ -180,14 +182,18 @@ func (l *Lease) Keep(ctx context.Context, log *slog.Logger) error {
 	_ = releasing.source() // made while there is time for it
 	refresh := time.NewTicker(recordTTL(l.ttl) / 3)
 	defer refresh.Stop()
-	for {
+	due := l.renewalDue()
+	if l.locker.quorum() {
+		due = 0
+	}
+	for ; ; due = l.renewalDue() {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-refresh.C:
 			l.refresh(ctx, log)
 			continue
-		case <-time.After(l.renewalDue()):
+		case <-time.After(due):
 		}
 		for retry := (backoff{most: min(lastBackoff, l.ttl/12)}); ; {
 			err := l.Renew(ctx)

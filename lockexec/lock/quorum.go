@@ -151,7 +151,8 @@ func (f Fault) openness() int {
 }
 
 // restore sets the lock on the servers that answered a renewal that they do
-// not have it, while most of them do. A failure is left to the next renewal.
+// not have it, while most of them do. A failure is left to the next renewal,
+// and to the release, as the server may do it late.
 func (l *Lease) restore(ctx context.Context, v votes) {
 	var lacking []*server
 	for _, vote := range v.got {
@@ -160,7 +161,12 @@ func (l *Lease) restore(ctx context.Context, v votes) {
 		}
 	}
 	for _, s := range lacking {
-		_ = l.askServer(ctx, s, l.ttl/6, restoring, []string{l.name}, []any{l.token, l.ttl.Milliseconds()})
+		answer := l.askServer(ctx, s, l.ttl/6, restoring, []string{l.name, wakeKey(l.name, l.token)}, []any{l.token, l.ttl.Milliseconds()})
+		if answer.err != nil {
+			l.mu.Lock()
+			l.unsettled = true
+			l.mu.Unlock()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,40 @@ func TestALockIsRestoredOnlyWhereNobodyHasIt(t *testing.T) {
 	}
 	if got := get(t, admin, name); got != "another" {
 		t.Errorf("another's lock became %q", got)
+	}
+}
+
+// One that was given up, and comes when the lock was released already.
+func TestALateRestorationTakesNoLock(t *testing.T) {
+	t.Parallel()
+	q := newQuorum(t)
+	third := q.servers[2]
+	// All three votes are counted: none that is on its way has the release mind
+	// what is late.
+	third.Client(t).Set(t.Context(), name, "another", time.Minute)
+	q.proxies[0].DelayReplies(100 * time.Millisecond)
+	lease := q.acquire(t)
+	q.proxies[0].DelayReplies(0)
+	third.Client(t).Del(t.Context(), name)
+	ctx, giveUp := context.WithCancel(t.Context())
+	q.proxies[2].OnRequest(func(cmd []string) {
+		if restoring(cmd) {
+			giveUp()
+		}
+	})
+	deliver := q.proxies[2].HoldRequests(restoring)
+	redistest.Eventually(t, func() bool {
+		_ = lease.Renew(ctx)
+		return ctx.Err() != nil
+	}, "the lock is about to be restored")
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	third.ResetStats(t)
+	deliver()
+	redistest.Eventually(t, func() bool { return third.CommandStats(t)["eval"] > 0 }, "the late restoration has come")
+	if got := get(t, third.Client(t), name); got != "" {
+		t.Errorf("the server has %q in the lock", got)
 	}
 }
 
