@@ -18,6 +18,7 @@ func start(c Command) (*Process, error) {
 	p := &Process{
 		ownGroup: c.Group == 0,
 		spare:    c.Spare,
+		mayStop:  c.Terminal != nil || len(c.Unignored) > 0,
 		exited:   make(chan struct{}),
 		gone:     make(chan struct{}),
 		stops:    make(chan syscall.Signal, 16),

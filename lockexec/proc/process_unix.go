@@ -22,6 +22,7 @@ type Process struct {
 	spare    func(pid int) bool
 	cgroup   string    // of the tree, or ""
 	terminal *Terminal // that the child's group has or had the foreground of
+	mayStop  bool      // by a terminal
 
 	// mu is held while a child is reaped and while one is signalled, so that
 	// a signal never reaches a stranger that got the pid anew.
@@ -145,11 +146,22 @@ func ignoreGone(err error) error {
 
 // reap waits for the child, and for orphans where they are adopted, until the
 // tree is gone.
+//
+// To ask for SIGCHLD, and to take it, costs a short run more than all else
+// here. Where the child's own end is told otherwise, the signal is asked for a
+// moment later, or when the child has left something; but at once for a child
+// that may be stopped for using a terminal.
 func (p *Process) reap() {
 	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGCHLD) // what came before is seen at the first look
 	defer signal.Stop(changes)
+	ended, later := p.awaitEnd(), time.After(listenPause)
+	listening := false
 	for !p.reapOnce() {
+		if !listening && (ended == nil || later == nil || p.mayStop) {
+			listening = true
+			signal.Notify(changes, syscall.SIGCHLD)
+			continue // what came before sends no signal
+		}
 		// Leftovers that are not ours to wait for send no signal when they
 		// end: their group is looked at.
 		var look <-chan time.Time
@@ -157,6 +169,10 @@ func (p *Process) reap() {
 			look = time.After(groupPause)
 		}
 		select {
+		case <-ended:
+			ended = nil
+		case <-later:
+			later = nil
 		case <-changes:
 		case <-look:
 		case <-p.unwatched:
@@ -167,7 +183,10 @@ func (p *Process) reap() {
 	close(p.gone)
 }
 
-const groupPause = 20 * time.Millisecond
+const (
+	listenPause = 250 * time.Millisecond
+	groupPause  = 20 * time.Millisecond
+)
 
 // reapOnce takes in what has ended and reports whether the tree is gone.
 func (p *Process) reapOnce() bool {
