@@ -29,8 +29,7 @@ type supervisor struct {
 	signals chan os.Signal
 	cancel  context.CancelCauseFunc
 
-	unignored []os.Signal   // see proc.Command
-	deaf      chan struct{} // closed when signals do nothing any more
+	unignored []os.Signal // see proc.Command
 
 	// CONTs cross between wrapper and command. resuming counts those that were
 	// passed on to the command and not yet heard of; echo is set while the
@@ -62,19 +61,12 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	s := &supervisor{
 		link:     link,
 		wrapper:  wrapper,
-		deaf:     make(chan struct{}),
 		signals:  make(chan os.Signal, 64),
 		resuming: make(chan struct{}, 64),
 		echo:     make(chan struct{}, 1),
 	}
-	unheard := append(proc.DeadlySignals(), unix.SIGPIPE)
-	if terminal, ok := proc.OpenTerminal(); ok {
-		terminal.Close()
-		s.unignored = terminalStops()
-	} else {
-		unheard = append(unheard, terminalStops()...)
-	}
-	go s.becomeDeaf(unheard)
+	s.becomeDeaf()
+	outliveReader()
 
 	settings, rest, err := receiveSettings(link)
 	if settings == nil || err != nil {
@@ -111,18 +103,31 @@ func receiveSettings(l *link) (*settings, []message, error) {
 	}
 }
 
-// becomeDeaf has signals do nothing: see signals.go. It takes a tenth of the
-// time until the lock is there, and so is done meanwhile.
+// becomeDeaf has signals do nothing: see signals.go.
 //
 // A write to a terminal is tried again and again for a handler of TTOU: where
 // there is one, these signals are ignored. But then they are the command's to
 // be given back, just when it is waited for.
-func (s *supervisor) becomeDeaf(unheard []os.Signal) {
-	defer close(s.deaf)
-	if len(s.unignored) > 0 {
+func (s *supervisor) becomeDeaf() {
+	proc.NeglectAlone(proc.DeadlySignals())
+	terminal, ok := proc.OpenTerminal()
+	if !ok {
+		proc.NeglectAlone(terminalStops())
+		return
+	}
+	terminal.Close()
+	if s.unignored = terminalStops(); len(s.unignored) > 0 { // none would be all
 		signal.Ignore(s.unignored...)
 	}
-	signal.Notify(make(chan os.Signal, 1), unheard...)
+}
+
+// outliveReader has a write to a standard error that nobody reads any more fail
+// instead of ending this process: it does so under any other number, says the
+// documentation of package os/signal.
+func outliveReader() {
+	if fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3); err == nil {
+		os.Stderr = os.NewFile(uintptr(fd), os.Stderr.Name())
+	}
 }
 
 func (s *supervisor) run(settings *settings, voice Voice) (proc.Status, error) {
@@ -201,7 +206,6 @@ func (s *supervisor) tell(e lockexec.Event) {
 	case lockexec.Acquired:
 		// Before the command is started: the wrapper must know the end of the
 		// lease, whatever happens to this process.
-		<-s.deaf
 		s.link.send(message{Kind: leaseMessage, SafeEnd: e.SafeEnd})
 		s.link.flush(time.Second)
 	case lockexec.Extended:

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		reportSignals()
 	case "neglect":
 		os.Exit(neglect(os.Args[1:]))
+	case "deaf":
+		os.Exit(deaf(os.Args[1:]))
 	default:
 		panic("unknown role " + role)
 	}
@@ -108,6 +110,23 @@ func neglect(args []string) int {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	_ = cmd.Run()
 	return cmd.ProcessState.ExitCode()
+}
+
+// deaf neglects all signals that it can, says so, and runs a command when it is
+// told to by a line of its standard input.
+func deaf(args []string) int {
+	proc.NeglectAlone(append(proc.DeadlySignals(), unix.SIGTTIN, unix.SIGTTOU))
+	fmt.Println("deaf")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return 1
+	}
+	p, err := proc.Start(proc.Command{Path: args[0], Args: args})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 126
+	}
+	<-p.Gone()
+	return p.Status().Shell()
 }
 
 func becomeSubreaper() {

@@ -240,6 +240,11 @@ func DeadlySignals() []os.Signal {
 	})
 }
 
+// NeglectAlone has these signals do nothing to this process; those that it
+// starts take them as usual. Nothing may ask package os/signal for them
+// afterwards.
+func NeglectAlone(signals []os.Signal) { neglectAlone(signals) }
+
 // KeyboardSignal reports whether the terminal sends sig by itself to every
 // process of its foreground group: a wrapper that shares the group with its
 // child must not send it once more.

@@ -5,6 +5,7 @@ package proc_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -238,6 +239,60 @@ setsid sh -c 'echo $$ >>pids; exec sleep 1000' &
 setsid sh -c '(echo $$ >/dev/null; sh -c "echo \$\$ >>pids; exec sleep 1000" &)' &
 (trap "" TERM HUP INT; sh -c 'echo $$ >>pids; while :; do sleep 1000; done' &)
 `
+
+// Neither ignored nor blocked in the child is what was neglected, and ignored
+// still what was before.
+func TestNeglectedSignalsAreTheChildsAllTheSame(t *testing.T) {
+	for _, shell := range []string{`exec "$@"`, `trap "" HUP TSTP; exec "$@"`} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		const cat = "/bin/cat"
+		direct := exec.CommandContext(ctx, "/bin/sh", "-c", shell, "sh", cat, "/proc/self/status")
+		want, err := direct.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", shell, "sh", exe, cat, "/proc/self/status")
+		cmd.Env = append(os.Environ(), "PROC_TEST_ROLE=deaf")
+		stdin, _ := cmd.StdinPipe()
+		stdout, _ := cmd.StdoutPipe()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(stdout)
+		if line, err := lines.ReadString('\n'); line != "deaf\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		for _, sig := range []syscall.Signal{
+			unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGABRT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+		} {
+			for range 3 {
+				_ = cmd.Process.Signal(sig)
+			}
+		}
+		_, _ = io.WriteString(stdin, "\n")
+		got, _ := io.ReadAll(lines)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after all signals: %v", err)
+		}
+		for _, set := range []string{"SigBlk:", "SigIgn:"} {
+			if got, want := field(string(got), set), field(string(want), set); got != want || want == "" {
+				t.Errorf("%s the child has %s %q, want %q", shell, set, got, want)
+			}
+		}
+	}
+}
+
+// field returns what follows a word in the file that /proc has of a process.
+func field(status, word string) string {
+	_, rest, _ := strings.Cut(status, word)
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
+}
 
 func TestKillEndsTheWholeTree(t *testing.T) {
 	dir := t.TempDir()

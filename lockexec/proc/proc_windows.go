@@ -239,6 +239,7 @@ func deadlySignal(os.Signal) bool { return true }
 func group() int                  { return 0 }
 func dropInherited()              {}
 func setName(string)              {}
+func neglectAlone([]os.Signal)    {}
 func killOrphanedGroup(int)       {}
 func isStopped(int) bool          { return false }
 

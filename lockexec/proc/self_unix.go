@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -36,6 +37,13 @@ func mustSession() int {
 }
 
 func ignored(sig syscall.Signal) bool { return signal.Ignored(sig) }
+
+// neglectAlone has a handler do nothing; an exec takes it away.
+func neglectAlone(signals []os.Signal) {
+	if len(signals) > 0 { // none would be all
+		signal.Notify(make(chan os.Signal, 1), signals...)
+	}
+}
 
 // setName: only Linux has a name apart from the file's.
 func setName(string) {}
