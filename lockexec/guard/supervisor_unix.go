@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,8 @@ type supervisor struct {
 	// passed on to the command and not yet heard of; echo is set while the
 	// wrapper is about to pass on one that this process had sent to it.
 	resuming, echo chan struct{}
+
+	stopTold atomic.Bool // the wrapper may stop itself for it
 }
 
 // supervise is the supervisor's main function. args are what the wrapper gave
@@ -76,7 +79,9 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	status, err := s.run(settings, newVoice(settings.Voice))
 	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
 	link.flush(tellPause)
-	s.continueWrapper()
+	if s.wrapperMayStand() {
+		s.continueWrapper()
+	}
 	link.flush(patience)
 	return nil
 }
@@ -214,6 +219,7 @@ func (s *supervisor) tell(e lockexec.Event) {
 		proc.DropInherited()
 		s.link.send(message{Kind: startedMessage, PID: e.PID})
 	case lockexec.Stopped:
+		s.stopTold.Store(true)
 		forget(s.resuming)
 		forget(s.echo)
 		s.link.send(message{Kind: stoppedMessage, Signal: e.Signal})
@@ -268,6 +274,9 @@ const tellPause = 100 * time.Millisecond
 // that was about to stop itself just then is continued once more.
 func (s *supervisor) continueInformed() {
 	s.link.flush(tellPause)
+	if !s.wrapperMayStand() {
+		return
+	}
 	for range 3 {
 		select {
 		case s.echo <- struct{}{}:
@@ -279,6 +288,12 @@ func (s *supervisor) continueInformed() {
 			return
 		}
 	}
+}
+
+// wrapperMayStand reports whether the wrapper is stopped, or about to stop itself
+// as the command was. All others need no signal, which costs a short run time.
+func (s *supervisor) wrapperMayStand() bool {
+	return s.stopTold.Load() || proc.IsStopped(s.wrapper)
 }
 
 // continueWrapper lets the wrapper see what has become of the command, should
