@@ -50,7 +50,7 @@ func main() {
 	var opts options
 	flag.IntVar(&opts.rounds, "n", 200, "rounds of what takes milliseconds")
 	flag.StringVar(&opts.only, "only", "", "measure these alone: runs, trips, startup, handoffs, idle, takeover")
-	flag.StringVar(&opts.waiters, "waiters", "1,10,100,1000", "numbers of waiters in hand-offs; 1000 need 3 GB of memory and minutes")
+	flag.StringVar(&opts.waiters, "waiters", "1,10,50,100,1000", "numbers of waiters in hand-offs; 1000 need 3 GB of memory and minutes")
 	flag.StringVar(&opts.from, "from", "", "take the figures from this `FILE` of a former run")
 	flag.StringVar(&opts.doc, "doc", "", "rewrite the tables in this page (`FILE`.md), and FILE.json and FILE.svg beside it")
 	flag.StringVar(&opts.json, "json", "", "write the figures to this `FILE`")
