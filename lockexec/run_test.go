@@ -115,30 +115,33 @@ func TestRunReleasesWhenTheCommandCannotBeStarted(t *testing.T) {
 }
 
 func TestRunStopsTheCommandWhenTheLockIsLost(t *testing.T) {
-	s, admin := server(t)
-	for what, lose := range map[lock.LossReason]func(){
-		lock.LossMissing:  func() { admin.Del(t.Context(), lockName) },
-		lock.LossReplaced: func() { admin.Set(t.Context(), lockName, "another", time.Minute) },
+	for what, lose := range map[lock.LossReason]func(admin *redis.Client){
+		lock.LossMissing:  func(admin *redis.Client) { admin.Del(t.Context(), lockName) },
+		lock.LossReplaced: func(admin *redis.Client) { admin.Set(t.Context(), lockName, "another", time.Minute) },
 	} {
-		dir := t.TempDir()
-		go func() {
-			waitForFile(dir + "/started")
-			lose()
-		}()
-		_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
-			Name: lockName, TTL: 3 * time.Second,
-			Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
+		t.Run(what.String(), func(t *testing.T) {
+			s, admin := server(t)
+			dir := t.TempDir()
+			go func() {
+				waitForFile(dir + "/started")
+				lose(admin)
+			}()
+			_, err := lockexec.Run(t.Context(), lock.New(lockClient(t, s.Addr())), lockexec.Options{
+				Name: lockName, TTL: 3 * time.Second,
+				Command: []string{"sh", "-c", `trap 'touch "$0/asked"; exit 0' TERM; touch "$0/started"; sleep 1000 & wait`, dir},
+			})
+			// Not that it could not be renewed: the renewal said more.
+			if lost := (*lock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != what {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(dir + "/asked"); err != nil {
+				t.Error("the command was not asked to stop first")
+			}
+			left := map[lock.LossReason]string{lock.LossReplaced: "another"}[what]
+			if got := admin.Get(t.Context(), lockName).Val(); got != left {
+				t.Errorf("the lock holds %q, want %q", got, left)
+			}
 		})
-		// Not that it could not be renewed: the renewal said more.
-		if lost := (*lock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != what {
-			t.Errorf("%s: got %v", what, err)
-		}
-		if _, err := os.Stat(dir + "/asked"); err != nil {
-			t.Errorf("%s: the command was not asked to stop first", what)
-		}
-	}
-	if got := admin.Get(t.Context(), lockName).Val(); got != "" && got != "another" {
-		t.Errorf("the lock holds %q", got)
 	}
 }
 
