@@ -233,10 +233,10 @@ func TestTheSupervisorIsStopped(t *testing.T) {
 // command all the same, and the wrapper is continued to say so.
 func TestTheWrapperIsStopped(t *testing.T) {
 	server, admin := guardServer(t)
-	g := startGuarded(t, server, "--ttl", "1s")
+	g := startGuarded(t, server, "--ttl", "3s")
 	_ = g.cmd.Process.Signal(syscall.SIGSTOP)
 	token := admin.Get(t.Context(), guardedLock).Val()
-	time.Sleep(2 * time.Second) // longer than the ttl: this is what is tested
+	time.Sleep(4 * time.Second) // longer than the ttl: this is what is tested
 	if got := admin.Get(t.Context(), guardedLock).Val(); got != token || got == "" {
 		t.Fatalf("the lock holds %q, want %q", got, token)
 	}

@@ -144,7 +144,7 @@ func TestTheEventsOfRealRunsAreDocumented(t *testing.T) {
 	}
 	long := []string{"--", "sh", "-c", "touch up; exec sleep 60"}
 
-	run(nil, "--key", "k", "--ttl", "1s", "--", "sleep", "2")
+	run(nil, "--key", "k", "--ttl", "3s", "--", "sleep", "2")
 	run(func(cmd *exec.Cmd) {
 		up(cmd)
 		_ = cmd.Process.Signal(syscall.SIGTERM)

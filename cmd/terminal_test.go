@@ -213,8 +213,8 @@ func TestStoppedAndContinuedByTheShell(t *testing.T) {
 	server := terminalServer(t)
 	admin := server.Client(t)
 	for name, line := range map[string]string{
-		"alone":         "redlockrun --key k --ttl 1s -- child read",
-		"in a pipeline": "redlockrun --key k --ttl 1s -- child read | cat",
+		"alone":         "redlockrun --key k --ttl 3s -- child read",
+		"in a pipeline": "redlockrun --key k --ttl 3s -- child read | cat",
 	} {
 		t.Run(name, func(t *testing.T) {
 			admin.FlushAll(t.Context())
@@ -227,7 +227,7 @@ func TestStoppedAndContinuedByTheShell(t *testing.T) {
 			s.prompt()
 			s.types("echo the shell is back")
 			s.expect("^the shell is back")
-			time.Sleep(1500 * time.Millisecond) // longer than the ttl: this is what is tested
+			time.Sleep(4 * time.Second) // longer than the ttl: this is what is tested
 			if got := admin.Get(t.Context(), "lock:report:k").Val(); got == "" || got != token {
 				t.Errorf("the lock holds %q, want %q", got, token)
 			}
@@ -296,8 +296,8 @@ func TestTheLockIsLostWhileTheJobIsStopped(t *testing.T) {
 	server := terminalServer(t)
 	admin := server.Client(t)
 	for name, line := range map[string]string{
-		"alone":         "redlockrun --key k --ttl 1s -- sh -c 'echo $$ >pid; while :; do date +%s%N >ran; done'",
-		"in a pipeline": "redlockrun --key k --ttl 1s -- sh -c 'echo $$ >pid; while :; do date +%s%N >ran; done' | cat",
+		"alone":         "redlockrun --key k --ttl 3s -- sh -c 'echo $$ >pid; while :; do date +%s%N >ran; done'",
+		"in a pipeline": "redlockrun --key k --ttl 3s -- sh -c 'echo $$ >pid; while :; do date +%s%N >ran; done' | cat",
 	} {
 		t.Run(name, func(t *testing.T) {
 			admin.FlushAll(t.Context())
@@ -352,8 +352,11 @@ func TestTheTerminalIsLeftAsACommandLeftIt(t *testing.T) {
 // that must not stop who keeps the lease.
 func TestATerminalThatStopsBackgroundOutput(t *testing.T) {
 	s := startShell(t, terminalServer(t))
-	s.types("stty tostop; redlockrun -v --key k --ttl 1s -- sh -c 'sleep 1.5; echo still here'; echo code=$?")
+	s.types("stty tostop; redlockrun -v --key k --ttl 3s -- sh -c 'until [ -e go ]; do sleep 0.02; done; echo still here'; echo code=$?")
 	s.expect("^redlockrun: renewed")
+	if err := os.WriteFile(s.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.expect("^still here")
 	s.expect("^code=0")
 }
@@ -388,7 +391,7 @@ func TestTheTerminalIsTakenBackFromAShellThatWasKilled(t *testing.T) {
 	server := terminalServer(t)
 	admin := server.Client(t)
 	s := startShell(t, server)
-	s.types("redlockrun --key k --ttl 1s --kill-after 100ms -- bash --norc -i")
+	s.types("redlockrun --key k --ttl 3s --kill-after 100ms -- bash --norc -i")
 	s.prompt()
 	s.types("sh -c 'stty -echo -icanon; touch held; exec sleep 1000'")
 	s.file("held", "^")

@@ -63,6 +63,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	})
 }
 
+// A reader that died does not live on by the renewals of others.
 func TestADeadReaderIsNotRenewedByOthers(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		locker := lock.New(client)
@@ -220,6 +221,7 @@ func TestALockThatIsKeptForAWhile(t *testing.T) {
 	})
 }
 
+// A sorted set that is somebody's data is no lock: nothing is done to it.
 func TestForeignSortedSetsAreLeftAlone(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		for what, prepare := range map[string]func(){

@@ -136,7 +136,7 @@ func TestALossIsNotTakenForAReleaseThatNobodyHeard(t *testing.T) {
 
 func TestAnAcquisitionThatIsCancelledLeavesNoLock(t *testing.T) {
 	proxy, admin := proxied(t)
-	proxy.DelayReplies(300 * time.Millisecond)
+	proxy.DelayReplies(2 * time.Second)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("stop asked for")
 	go func() {
@@ -144,6 +144,7 @@ func TestAnAcquisitionThatIsCancelledLeavesNoLock(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		cancel(cause) // the lock is taken, the reply on its way
+		proxy.DelayReplies(0)
 	}()
 	lease, err := lock.New(newClient(t, &redis.Options{Addr: proxy.Addr()})).Acquire(ctx, request())
 	if lease != nil || !errors.Is(err, cause) {

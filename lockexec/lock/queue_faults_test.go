@@ -17,6 +17,7 @@ import (
 	"github.com/redlockrun/redlockrun/lockexec/redistest"
 )
 
+// A lock that ends without a release is found by the first in line.
 func TestALockThatExpires(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		req := request()
@@ -34,6 +35,8 @@ func TestALockThatExpires(t *testing.T) {
 	})
 }
 
+// Waiters whose connection is dead without a sign are passed over, wherever
+// they stood when it happened.
 func TestDeadWaitersArePassedOver(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
 		plain, ok := client.(*redis.Client)
@@ -81,6 +84,8 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 	})
 }
 
+// A server that lost all its data while many wait: they queue anew, and one
+// holds the lock at a time.
 func TestTheServerForgetsTheLine(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		acquire(t, client)
@@ -118,6 +123,8 @@ func TestTheServerForgetsTheLine(t *testing.T) {
 	})
 }
 
+// A try that arrives after its sender gave up, and after the release that was
+// to undo it, must not take the lock for nobody.
 func TestATryThatComesTooLateFindsItsTokenSpent(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		locker := lock.New(client)
@@ -144,6 +151,7 @@ func TestATryThatComesTooLateFindsItsTokenSpent(t *testing.T) {
 	})
 }
 
+// The answer that says "it is yours" is lost: the next question says it again.
 func TestTheReplyToAGrantIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs redis-server")
@@ -165,6 +173,7 @@ func TestTheReplyToAGrantIsLost(t *testing.T) {
 	}
 }
 
+// What is known of the line is lost, and the lock stays: all queue anew.
 func TestTheLineIsLostAndTheLockIsNot(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		holder := acquire(t, client)
@@ -180,6 +189,7 @@ func TestTheLineIsLostAndTheLockIsNot(t *testing.T) {
 	})
 }
 
+// The server stands still for longer than a grant lasts.
 func TestTheServerPausesDuringAHandOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs redis-server")
@@ -204,6 +214,8 @@ func TestTheServerPausesDuringAHandOff(t *testing.T) {
 	}
 }
 
+// Redis is away for less than the connect time-out: nobody gives up, and those
+// who wait have kept their places.
 func TestAnOutageWhileWaiting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs redis-server")

@@ -215,9 +215,6 @@ func TestANewcomerDoesNotPassTheLine(t *testing.T) {
 	})
 }
 
-// A lock that ends without a release is found by the first in line.
-// Waiters whose connection is dead without a sign are passed over, wherever
-// they stood when it happened.
 // Who leaves the line leaves nothing behind, and passes on what it was granted
 // in that moment.
 func TestLeavingTheLine(t *testing.T) {
@@ -256,7 +253,7 @@ func TestAWaitThatRunsOut(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, admin *redis.Client) {
 		acquire(t, client)
 		req := request()
-		req.Wait = 300 * time.Millisecond
+		req.Wait = 2 * time.Second
 		var seen lock.Waiting
 		req.OnWait = func(w lock.Waiting) { seen = w }
 		_, err := lock.New(client).Acquire(t.Context(), req)
@@ -272,9 +269,6 @@ func TestAWaitThatRunsOut(t *testing.T) {
 	})
 }
 
-// A server that lost all its data while many wait: they queue anew, and one
-// holds the lock at a time.
-// A reader that died does not live on by the renewals of others.
 // Nobody's clock but the server's counts: see the scripts, which take no time
 // from their callers.
 func TestScriptsTakeNoTimeFromTheirCallers(t *testing.T) {
@@ -285,22 +279,14 @@ func TestScriptsTakeNoTimeFromTheirCallers(t *testing.T) {
 	proxy := faultproxy.New(t, s.Addr())
 	client := newClient(t, &redis.Options{Addr: proxy.Addr()})
 	release(t, acquire(t, client))
-	year := fmt.Sprint(time.Now().UnixMilli())[:5]
+	today := fmt.Sprint(time.Now().UnixMilli())[:7] // more digits than a token has by chance
 	for _, command := range proxy.Commands() {
-		if strings.Contains(fmt.Sprint(command), year) {
+		if strings.Contains(fmt.Sprint(command), today) {
 			t.Errorf("a time of ours was sent: %v", command)
 		}
 	}
 }
 
-// A try that arrives after its sender gave up, and after the release that was
-// to undo it, must not take the lock for nobody.
-// The answer that says "it is yours" is lost: the next question says it again.
-// What is known of the line is lost, and the lock stays: all queue anew.
-// The server stands still for longer than a grant lasts.
-// Redis is away for less than the connect time-out: nobody gives up, and those
-// who wait have kept their places.
-// A sorted set that is somebody's data is no lock: nothing is done to it.
 // A key may have blanks and a tag of its own: its waiters are woken as others.
 func TestWaitersOfAnyKeyAreWoken(t *testing.T) {
 	forEachPlace(t, func(t *testing.T, client redis.UniversalClient, _ *redis.Client) {
@@ -317,15 +303,15 @@ func TestWaitersOfAnyKeyAreWoken(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := newLine(t, client)
-			for i := range 6 {
+			for i := range 12 {
 				l.join(i, req)
 			}
 			start := time.Now()
 			release(t, holder)
-			if got := l.order(); !slices.Equal(got, numbers(6)) {
+			if got := l.order(); !slices.Equal(got, numbers(12)) {
 				t.Errorf("%q: served in the order %v", key, got)
 			}
-			if took := time.Since(start); took > 5*time.Second { // nobody woken: 6 s at least
+			if took := time.Since(start); took > 10*time.Second { // nobody woken: 12 s at least
 				t.Errorf("%q: nobody was woken: %v", key, took)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // quorumTTL is short, as a server counts only when it is up for as long.
-const quorumTTL = 1500 * time.Millisecond
+const quorumTTL = 4 * time.Second
 
 // quorum is three servers behind proxies.
 type quorum struct {

@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			opts := tc.opts
 			opts.Addr = s.Addr()
 			req := request()
-			req.ConnectTimeout = 300 * time.Millisecond
+			req.ConnectTimeout = 2 * time.Second
 			_, err := lock.New(newClient(t, &opts)).Acquire(t.Context(), req)
 			var failure *lock.ServerError
 			if !errors.As(err, &failure) || failure.Fault != tc.fault {
@@ -348,14 +348,14 @@ func testAReplicaProvesNothing(t *testing.T, version redistest.Option) {
 		}
 	}
 	req := request()
-	req.ConnectTimeout = 300 * time.Millisecond
+	req.ConnectTimeout = 2 * time.Second
 	_, err := asked.Acquire(t.Context(), req)
 	isReadOnly("a lock that another holds", err)
 	isReadOnly("the renewal of another's lock", asked.Resume(name, "not the token", time.Minute).Renew(t.Context()))
 	isReadOnly("the renewal of our lock", asked.Resume(name, lease.Token(), time.Minute).Renew(t.Context()))
 	gone := asked.Resume(name+"-gone", lease.Token(), time.Minute)
 	isReadOnly("the renewal of a lock that is gone", gone.Renew(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	isReadOnly("the release of a lock that is gone", gone.Release(ctx))
 }
@@ -396,7 +396,7 @@ func useAll(t *testing.T, client *redis.Client, capacity lock.Capacity) (failure
 	req := request()
 	req.Capacity = capacity
 	req.TTL = time.Second
-	req.ConnectTimeout = time.Second
+	req.ConnectTimeout = patience
 	note := func(err error) bool {
 		if err != nil && !errors.Is(err, lock.ErrLocked) && !errors.Is(err, lock.ErrLost) {
 			failures = append(failures, err)
