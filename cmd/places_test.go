@@ -5,6 +5,7 @@ package cmd_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -204,6 +205,33 @@ func TestARunOnAQuorum(t *testing.T) {
 	} {
 		if code := runNow(t, places...); code != 64 {
 			t.Errorf("%s: %v: exit code %d, want 64", name, fmt.Sprint(places), code)
+		}
+	}
+}
+
+// Nobody renews a lock that is held by its token: it is set at once also where
+// a server gave no vote.
+func TestALockByTokenIsOnAllServersOfAQuorum(t *testing.T) {
+	t.Parallel()
+	var flags []string
+	var servers []*redistest.Server
+	for range 3 {
+		s := redistest.Start(t)
+		servers = append(servers, s)
+		flags = append(flags, "-r", s.URL())
+	}
+	value := func(s *redistest.Server) string { return s.Client(t).Get(t.Context(), guardedLock).Val() }
+	flags = append(flags, "--ttl", "4s", "--connect-timeout", "60s")
+	runNow(t, flags...) // from here on they count
+	servers[2].Kill()
+	restart(t, servers[2]) // but for this one
+	token, err := exec.Command("redlockrun", append([]string{"acquire", "k"}, flags...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range servers {
+		if got := value(s); got != strings.TrimSpace(string(token)) {
+			t.Errorf("server %d has %q, want %s", i, got, token)
 		}
 	}
 }

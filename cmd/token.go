@@ -80,12 +80,21 @@ func (p *program) runAcquire(cmd *cobra.Command, opts *lockOptions, key string, 
 		return err
 	}
 	return atPlace(target, noLimit, func(ctx context.Context, locker *lock.Locker) error {
-		return p.acquireHere(ctx, opts, locker, name, asJSON)
+		lease, err := acquireHere(ctx, opts, locker, name)
+		if err != nil {
+			return &byTokenError{err}
+		}
+		if len(target.Places) > 1 {
+			// This sets it on those servers of a quorum that gave no vote: the
+			// next renewal may be far away. The lock stands without it.
+			_ = lease.Renew(ctx)
+		}
+		return p.handOver(ctx, opts, lease, asJSON)
 	})
 }
 
-// acquireHere takes a lock for whoever started this program, and prints its token.
-func (p *program) acquireHere(ctx context.Context, opts *lockOptions, locker *lock.Locker, name string, asJSON bool) error {
+// acquireHere takes a lock for whoever started this program.
+func acquireHere(ctx context.Context, opts *lockOptions, locker *lock.Locker, name string) (*lock.Lease, error) {
 	line := newWaitingLine(os.Stderr, opts.output.logger(), opts.progress, opts.output.format == jsonFormat || opts.output.quiet)
 	asked := time.Now()
 	holder := lock.NewHolder(opts.label, "acquire")
@@ -96,16 +105,22 @@ func (p *program) acquireHere(ctx context.Context, opts *lockOptions, locker *lo
 	})
 	line.end()
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
-		return &byTokenError{&busyError{held, opts.conflictCode, opts.wait}}
+		return nil, &busyError{held, opts.conflictCode, opts.wait}
 	}
 	if err != nil {
-		return &byTokenError{err}
+		return nil, err
 	}
 	opts.output.logger().Info("acquired "+name+", fence "+strconv.FormatInt(lease.Fence(), 10),
 		"event", "acquired", "lock", name, "fence", lease.Fence(), "ttl_ms", opts.ttl.Milliseconds(), "waited_ms", time.Since(asked).Milliseconds())
+	return lease, nil
+}
+
+// handOver prints the token of a lock, or gives the lock back if it can't.
+func (p *program) handOver(ctx context.Context, opts *lockOptions, lease *lock.Lease, asJSON bool) error {
+	var err error
 	if asJSON {
 		err = json.NewEncoder(p.stdout).Encode(acquired{
-			Key: name, Token: lease.Token(), Fence: lease.Fence(),
+			Key: lease.Name(), Token: lease.Token(), Fence: lease.Fence(),
 			ExpiresAt: time.Now().Add(lease.SafeEnd().Until(lock.Now())).UTC().Truncate(time.Millisecond),
 		})
 	} else {
