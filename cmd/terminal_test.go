@@ -241,8 +241,10 @@ func TestStoppedAndContinuedByTheShell(t *testing.T) {
 			s.types("echo in front")
 			s.expect("^in front")
 			// The job in the background reads, and stops. To bring it to the
-			// front in that very moment is a race under any shell.
-			s.types("until jobs | grep Stopped; do sleep 0.05; done")
+			// front in that very moment is a race under any shell. So is what bg
+			// does itself: a command that reads before the CONT has reached all
+			// of a pipeline stops, and cat does not.
+			s.types("n=0; until jobs | grep Stopped; do sleep 0.05; ((++n % 200)) || kill -TTIN %1; done")
 			s.expect("Stopped")
 			s.prompt()
 			s.types("fg")
@@ -252,6 +254,35 @@ func TestStoppedAndContinuedByTheShell(t *testing.T) {
 			s.types("echo done") // a list that was stopped goes on without its rest
 			s.expect("^done")
 			eventually(t, "the lock is released", func() bool { return admin.Exists(t.Context(), "lock:report:k").Val() == 0 })
+		})
+	}
+}
+
+// Whoever continues the job in the background has it stopped again, for reading.
+// A CONT that crosses with that stop leaves no wrapper running before a command
+// that is stopped, which no shell would continue.
+func TestAJobThatReadsInTheBackgroundStopsAsAWhole(t *testing.T) {
+	server := terminalServer(t)
+	const read = "sh -c 'echo $$ >pid; echo $PPID >supervisor; exec child read'"
+	for name, line := range map[string]string{
+		"alone":         "redlockrun --key k1 -- " + read,
+		"in a pipeline": "redlockrun --key k2 -- " + read + " | cat",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startShell(t, server)
+			s.types(line)
+			s.expect("^reading")
+			command, wrapper := s.pid("pid"), parentOf(t, s.pid("supervisor"))
+			s.types("^Z")
+			s.expect("Stopped")
+			s.prompt()
+			for range 20 {
+				s.types("kill -CONT %1")
+				s.prompt()
+				eventually(t, "wrapper and command are stopped", func() bool { return stateOf(wrapper)+stateOf(command) == "TT" })
+			}
+			s.types("kill -KILL %1; wait; echo done")
+			s.expect("^done")
 		})
 	}
 }
@@ -366,11 +397,7 @@ func TestStoppedAndContinuedBehindTheWrappersBack(t *testing.T) {
 	s := startShell(t, terminalServer(t))
 	s.types("redlockrun --key k -- sh -c 'echo $$ >pid; echo $PPID >supervisor; until [ -e go ]; do sleep 0.02; done; exit 6'")
 	command, supervisor := s.pid("pid"), s.pid("supervisor")
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", supervisor))
-	var wrapper int
-	if _, err := fmt.Sscan(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1], &wrapper); err != nil {
-		t.Fatal(err)
-	}
+	wrapper := parentOf(t, supervisor)
 	for _, step := range []struct {
 		pid  int
 		sig  syscall.Signal
@@ -384,6 +411,16 @@ func TestStoppedAndContinuedBehindTheWrappersBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the wrapper ends", func() bool { return !running(wrapper) }) // whatever the shell saw of its stop
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var parent int
+	if _, err := fmt.Sscan(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1], &parent); err != nil {
+		t.Fatal(err)
+	}
+	return parent
 }
 
 // A shell that is killed may have given the terminal to a job of its own.

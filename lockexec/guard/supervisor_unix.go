@@ -38,6 +38,7 @@ type supervisor struct {
 	resuming, echo chan struct{}
 
 	stopTold atomic.Bool // the wrapper may stop itself for it
+	standing atomic.Bool // the command is stopped, by what was heard of it last
 }
 
 // supervise is the supervisor's main function. args are what the wrapper gave
@@ -220,13 +221,16 @@ func (s *supervisor) tell(e lockexec.Event) {
 		s.link.send(message{Kind: startedMessage, PID: e.PID})
 	case lockexec.Stopped:
 		s.stopTold.Store(true)
+		s.standing.Store(true)
 		forget(s.resuming)
 		forget(s.echo)
 		s.link.send(message{Kind: stoppedMessage, Signal: e.Signal})
 	case lockexec.Continued:
+		s.standing.Store(false)
 		s.link.send(message{Kind: continuedMessage})
 		s.wasContinued()
 	case lockexec.Exited:
+		s.standing.Store(false)
 		s.link.send(message{Kind: exitedMessage, Status: e.Status})
 		go s.continueInformed()
 	case lockexec.Gone:
@@ -235,11 +239,14 @@ func (s *supervisor) tell(e lockexec.Event) {
 }
 
 // passOnCont reports whether the command is to get a CONT of the wrapper: not
-// if that has it from here.
+// if that has it from here. But to a command that was stopped once more while
+// the CONT was on its way: else it would be stopped, and the wrapper not.
 func (s *supervisor) passOnCont() bool {
 	select {
 	case <-s.echo:
-		return false
+		if !s.standing.Load() {
+			return false
+		}
 	default:
 	}
 	select {
@@ -271,13 +278,14 @@ const tellPause = 100 * time.Millisecond
 
 // continueInformed continues the wrapper once it can read why: else it would
 // see an older message, stop itself for that, and nobody would continue it. One
-// that was about to stop itself just then is continued once more.
+// that was about to stop itself just then is continued once more; but not one
+// whose command was stopped again meanwhile.
 func (s *supervisor) continueInformed() {
 	s.link.flush(tellPause)
-	if !s.wrapperMayStand() {
-		return
-	}
 	for range 3 {
+		if s.standing.Load() || !s.wrapperMayStand() {
+			return
+		}
 		select {
 		case s.echo <- struct{}{}:
 		default:
