@@ -247,6 +247,47 @@ func TestTheWrapperIsStopped(t *testing.T) {
 	g.expectDead()
 }
 
+// A wrapper that is about to be stopped when the command ends does not look so
+// yet, and is continued all the same.
+func TestTheWrapperIsStoppedAsTheCommandEnds(t *testing.T) {
+	server, _ := guardServer(t)
+	for range 200 {
+		cmd := exec.Command("redlockrun", "--key", "k", "--redis", server.URL(), "--", "sleep", "600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		command := 0
+		eventually(t, "the command runs", func() bool {
+			for _, supervisor := range childrenOf(cmd.Process.Pid) {
+				for _, command = range childrenOf(supervisor) {
+					if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", command)); string(comm) == "sleep\n" {
+						return true
+					}
+				}
+			}
+			return false
+		})
+		_ = cmd.Process.Signal(syscall.SIGSTOP)
+		_ = syscall.Kill(command, syscall.SIGKILL)
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(scriptPatience):
+			state := stateOf(cmd.Process.Pid)
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Fatalf("the wrapper stays in state %s", state)
+		}
+		if got := statusText(cmd.ProcessState); got != "SIGKILL" {
+			t.Fatalf("status %s, want the command's SIGKILL", got)
+		}
+	}
+}
+
 // A stopped supervisor that nobody can see dying with its wrapper is continued
 // by the kernel.
 func TestTheWrapperIsKilledWhileTheSupervisorIsStopped(t *testing.T) {

@@ -80,8 +80,9 @@ func supervise(args []string, newVoice VoiceMaker) error {
 	status, err := s.run(settings, newVoice(settings.Voice))
 	link.send(message{Kind: finishedMessage, Outcome: newOutcome(status, err)})
 	link.flush(tellPause)
-	if s.wrapperMayStand() {
-		s.continueWrapper()
+	s.continueWrapper() // whatever it seems to do: a STOP may be on its way to it
+	if s.stopTold.Load() {
+		s.continueInformed() // and it may be about to stop itself
 	}
 	link.flush(patience)
 	return nil
@@ -299,7 +300,8 @@ func (s *supervisor) continueInformed() {
 }
 
 // wrapperMayStand reports whether the wrapper is stopped, or about to stop itself
-// as the command was. All others need no signal, which costs a short run time.
+// as the command was. All others need no signal, which costs a short run time,
+// but for the last one.
 func (s *supervisor) wrapperMayStand() bool {
 	return s.stopTold.Load() || proc.IsStopped(s.wrapper)
 }
