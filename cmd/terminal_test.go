@@ -392,6 +392,25 @@ func TestATerminalThatStopsBackgroundOutput(t *testing.T) {
 	s.expect("^code=0")
 }
 
+// A job that the terminal stopped as a whole, and the shell continued, is not
+// stopped once more by what the wrapper had not read yet.
+func TestAJobStoppedForWritingIsContinuedOnce(t *testing.T) {
+	s := startShell(t, terminalServer(t))
+	s.types("stty tostop; set -o pipefail")
+	for range 10 {
+		s.prompt()
+		s.types("redlockrun --key k -- sh -c 'until [ -e go ]; do sleep 0.02; done; rm go; echo out >&2; exit 5' | cat &")
+		s.prompt()
+		s.types("touch go; until jobs | grep Stopped; do sleep 0.05; done")
+		s.expect("^.1.. +Stopped")
+		s.prompt()
+		s.types("fg; echo code=$?")
+		if got := s.expect(`^code=\d+`); got != "code=5" {
+			t.Fatalf("%s, want the command's 5", got)
+		}
+	}
+}
+
 // The wrapper looks at what became of the command, not at what was told first.
 func TestStoppedAndContinuedBehindTheWrappersBack(t *testing.T) {
 	s := startShell(t, terminalServer(t))

@@ -31,6 +31,9 @@ func (w *wrapper) commandStopped(sig syscall.Signal) {
 	if !w.mode.mirrored(sig) {
 		return
 	}
+	if w.mode == shared && proc.IsContinued(w.command) {
+		return // the terminal stopped all of the job, and the shell continued it
+	}
 	w.takeTerminalBack(false)
 	for len(w.continued) > 0 {
 		<-w.continued

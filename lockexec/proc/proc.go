@@ -199,6 +199,10 @@ func RemoveCgroup(dir string, spare func(pid int) bool) { removeCgroup(dir, spar
 // where that can't be told.
 func IsStopped(pid int) bool { return isStopped(pid) }
 
+// IsContinued reports whether a process that was stopped runs again, or has
+// ended. It reports false where that can't be told.
+func IsContinued(pid int) bool { return isContinued(pid) }
+
 // SetName sets the name by which ps and pkill know this process, where the
 // system lets it.
 func SetName(name string) { setName(name) }

@@ -242,6 +242,7 @@ func setName(string)              {}
 func neglectAlone([]os.Signal)    {}
 func killOrphanedGroup(int)       {}
 func isStopped(int) bool          { return false }
+func isContinued(int) bool        { return false }
 
 // Terminal is not needed on Windows: the console has no foreground group.
 type Terminal struct{}

@@ -38,6 +38,11 @@ func killOrphanedGroup(int) {}
 
 func isStopped(pid int) bool { return statOf(pid).state == "T" }
 
+func isContinued(pid int) bool {
+	s := statOf(pid)
+	return canSeeTree() && (s.dead() || strings.Contains("RSD", s.state))
+}
+
 // stat is what the kernel says of a process; of one that it does not know,
 // nothing.
 type stat struct {

@@ -47,8 +47,9 @@ func canSeeTree() bool { return true }
 // runningMember: zombies can't be told apart here.
 func runningMember(group, _ int) int { return group }
 
-// isStopped is known on Linux only.
-func isStopped(int) bool { return false }
+// isStopped and isContinued are known on Linux only.
+func isStopped(int) bool   { return false }
+func isContinued(int) bool { return false }
 
 // Only Linux has cgroups.
 
