@@ -17,15 +17,26 @@ import (
 type guard struct {
 	link         *link
 	supervisor   *proc.Process
-	oneProcessor bool // see launch
+	oneProcessor bool // see newSupervisor
 	err          error
+
+	traces func() // undoes what launch did about them
 }
 
 // processors is the variable that says on how many processors a Go program runs
 // at a time.
 const processors = "GOMAXPROCS"
 
-func launch() (g guard) {
+// launch also has QUIT and ABRT end this process without a trace of the runtime,
+// until it is ready to pass them on: a password may come from a slow pipe.
+func launch() guard {
+	traces := proc.DieWithoutTraces()
+	g := newSupervisor()
+	g.traces = traces
+	return g
+}
+
+func newSupervisor() guard {
 	exe, err := executable()
 	if err != nil {
 		return guard{err: err}
@@ -55,7 +66,7 @@ func launch() (g guard) {
 		return guard{err: err}
 	}
 	link, err := newLink(ours)
-	return guard{link, supervisor, !given, err}
+	return guard{link: link, supervisor: supervisor, oneProcessor: !given, err: err}
 }
 
 func (g guard) close() {

@@ -85,6 +85,7 @@ func (g guard) run(ctx context.Context, opts Options, watch *stopwatch) (proc.St
 	}
 	w.mode = chooseMode(w.terminal, opts.Run.SignalGroup)
 	signal.Notify(w.signals, taken()...)
+	w.traces()
 	signal.Notify(w.continued, unix.SIGCONT)
 	// They stay taken: one that comes when the run is over does not change how
 	// it ended.

@@ -217,6 +217,11 @@ func Ignored(sig syscall.Signal) bool { return ignored(sig) }
 // a job, TSTP and CONT, as far as this process was not told to ignore them.
 func JobSignals() []os.Signal { return jobSignals() }
 
+// DieWithoutTraces has QUIT and ABRT end this process as they end others: the Go
+// runtime would print its goroutines, and exit with 2. A signal.Notify has no
+// effect on the two until the function that it returns was called.
+func DieWithoutTraces() (undo func()) { return dieWithoutTraces() }
+
 // StopSelf does to this process what a job control signal does by default: it
 // is stopped when StopSelf is called, and continued when that returns. The
 // system does not stop it, though, where nobody is there to continue it: in a

@@ -231,6 +231,7 @@ func signalName(sig syscall.Signal) string { return sig.String() }
 // What has no like on Windows.
 
 func dieOf(syscall.Signal)        {}
+func dieWithoutTraces() func()    { return func() {} }
 func stopSelf(syscall.Signal)     {}
 func ignored(syscall.Signal) bool { return false }
 func jobSignals() []os.Signal     { return nil }

@@ -25,6 +25,22 @@ func dieOf(sig syscall.Signal) {
 	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
 }
 
+// dieWithoutTraces: package os/signal does not put back handlers that the
+// runtime has had from its start.
+func dieWithoutTraces() (undo func()) {
+	signals := []syscall.Signal{unix.SIGQUIT, unix.SIGABRT}
+	before := make([]kernelAction, len(signals))
+	for i, sig := range signals {
+		var byDefault kernelAction
+		sigaction(sig, &byDefault, &before[i])
+	}
+	return func() {
+		for i, sig := range signals {
+			sigaction(sig, &before[i], nil)
+		}
+	}
+}
+
 // stopSelf sends sig to the very thread that it runs on, which is stopped
 // before the call returns: a signal to the process may be taken by another
 // thread a little later. A handler, which package os/signal does not take back

@@ -19,6 +19,9 @@ func dieOf(sig syscall.Signal) {
 	time.Sleep(100 * time.Millisecond)
 }
 
+// dieWithoutTraces is for Linux only.
+func dieWithoutTraces() (undo func()) { return func() {} }
+
 // stopSelf uses STOP, as a handler of another signal can't be put aside here.
 // Where nobody could continue this process, it is not stopped.
 func stopSelf(syscall.Signal) {
